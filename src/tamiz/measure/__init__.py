@@ -1,0 +1,1 @@
+"""Numbers about a document: kernels over UTF-8 buffers, language, domain, and the table of metrics."""

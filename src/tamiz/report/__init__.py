@@ -1,0 +1,1 @@
+"""What a run did, as numbers that balance: the summary, the console table, the page."""

@@ -1,0 +1,44 @@
+"""The summary as tables of at most 80 columns."""
+
+from __future__ import annotations
+
+from tamiz.report.summary import Summary
+
+_OUTCOMES = {
+    "read": "read",
+    "quarantined": "  quarantined (unreadable or empty)",
+    "rejected": "  rejected by rules",
+    "cleaned": "  cleaned away (line rules, redaction)",
+    "duplicate": "  duplicates",
+    "packed": "  packed",
+}
+
+
+def format_summary(summary: Summary) -> str:
+    """Documents, bytes and tokens per outcome, then documents per rule; rules nobody failed are left out."""
+    documents, n_bytes, tokens = summary["documents"], summary["bytes"], summary["tokens"]
+    lines = [f"{summary['name']}: source {', '.join(summary['source'])}", ""]
+    lines.append(f"{'':40}{'documents':>12}{'MB of text':>12}{'tokens':>16}")
+    for outcome, label in _OUTCOMES.items():
+        in_tokens = f"{tokens['packed']:,}" if outcome == "packed" else ""
+        in_documents = f"{documents[outcome]:,}" if outcome in documents else ""
+        lines.append(f"{label:40}{in_documents:>12}{n_bytes[outcome] / 1e6:>12,.3f}{in_tokens:>16}")
+    if summary["not_selected"]:
+        lines.append(f"{'not selected by `where` (not read)':40}{summary['not_selected']:>12,}")
+    lines.append("")
+    share = tokens["padding"] / tokens["total"] if tokens["total"] else 0.0
+    lines.append(
+        f"{summary['sequences']:,} sequences in {summary['shards']} shards, padding {tokens['padding']:,} tokens "
+        f"({share:.2%})"
+    )
+    held = summary["validation"]
+    lines.append(f"of these held out for validation: {held['documents']:,} documents, {held['tokens']:,} tokens")
+    failed = {rule: counts for rule, counts in summary["rules"].items() if counts["failed"]}
+    if failed:
+        lines += ["", f"{'documents that fail a rule':44}{'failed':>12}{'alone':>12}{'first':>12}"]
+        for rule, counts in failed.items():
+            lines.append(f"{rule:44}{counts['failed']:>12,}{counts['alone']:>12,}{counts['first']:>12,}")
+    if summary["quarantine"]:
+        lines += ["", f"{'quarantined, by reason':44}{'documents':>12}"]
+        lines += [f"{reason:44}{count:>12,}" for reason, count in summary["quarantine"].items()]
+    return "\n".join(lines)

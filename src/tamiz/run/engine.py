@@ -1,0 +1,32 @@
+"""The seam between what a run does and where it is done.
+
+A stage is a set of independent units and one function that works a unit and publishes what it made. An engine runs
+them in any order, on any number of workers, and gives each result as it comes. Which engine, and how many workers, never
+changes a byte of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol, TypeVar
+
+U = TypeVar("U")
+R = TypeVar("R")
+
+Report = Callable[[int, int, int], None]
+"""Told by a worker while it works a unit: documents, bytes and tokens done since it was last told."""
+
+Work = Callable[[U, Report], R]
+"""A module-level function: works one unit, publishes its outputs, returns a small picklable result."""
+
+
+class Engine(Protocol):
+    """Runs units. Raises RunError, naming the unit, when one fails or keeps killing its worker."""
+
+    def run(self, work: Work[U, R], units: Iterable[U], report: Report) -> Iterator[tuple[U, R]]:
+        """Work all units; yields (unit, result) as they end. `report` is called in the driver with the workers' sums."""
+        ...
+
+    def close(self) -> None:
+        """Stop all workers at once; what they have not published is not counted."""
+        ...

@@ -1,0 +1,62 @@
+"""Done records: the only proof that a unit is complete.
+
+A unit publishes its outputs, then `<unit>.done.json` with their sizes and checksums, its tally and what it produced.
+Nothing is skipped because a file exists: without its record, or with an output of another size, a unit runs again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tamiz.errors import StoreError
+from tamiz.run.fingerprint import dump_canonical
+from tamiz.store import Folder, Output
+from tamiz.tally import Tally
+
+_SUFFIX = ".done.json"
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a unit published: outputs by role (`kept`, `verdicts`, ...), counters, and small facts for later stages."""
+
+    unit: str
+    outputs: Mapping[str, Output]
+    tally: Tally
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def record_done(folder: Folder, place: str, done: Done) -> None:
+    """Publish the record of `done` under `place`; the last thing a unit does."""
+    folder.publish_bytes(f"{place}/{done.unit}{_SUFFIX}", (dump_canonical(done) + "\n").encode())
+
+
+def read_done(folder: Folder, place: str) -> dict[str, Done]:
+    """The valid records under `place` by unit; one whose outputs are missing or of another size is left out."""
+    records = {}
+    sizes = folder.list_sizes()
+    for path in folder.list(f"{place}/"):
+        if path.endswith(_SUFFIX):
+            done = _parse(path, folder.read_bytes(path))
+            if all(sizes.get(output.path) == output.n_bytes for output in done.outputs.values()):
+                records[done.unit] = done
+    return records
+
+
+def forget_done(folder: Folder, place: str) -> None:
+    """Remove every record under `place`: what they vouch for is about to be overwritten."""
+    for path in folder.list(f"{place}/"):
+        if path.endswith(_SUFFIX):
+            folder.remove(path)
+
+
+def _parse(path: str, data: bytes) -> Done:
+    try:
+        raw = json.loads(data)
+        outputs = {role: Output(**output) for role, output in raw["outputs"].items()}
+        return Done(raw["unit"], outputs, raw["tally"], raw["facts"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{path}: not a done record ({error}); remove it, then run the same command again") from None

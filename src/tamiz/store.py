@@ -1,0 +1,313 @@
+"""Open, list, publish and lock the files of one folder, local or behind an fsspec URL.
+
+No file is ever visible half-written under its final name: `publish` writes aside in the same directory, makes the
+bytes durable, checks their number and renames. What a killed process leaves behind are aside files, which `list` does
+not show and `sweep` removes. Every OSError comes out as StoreError with the path, the cause and what to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import io
+import json
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, BinaryIO, Self, cast
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from tamiz.errors import StoreError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from _typeshed import ReadableBuffer
+
+_ASIDE = ".aside-"
+_BUFFER_BYTES = 1 << 20  # Parquet pages reach us in pieces of a few KB; one system call per MiB
+_AGAIN = "then run the same command again: what was published stays valid"
+
+
+@dataclass(frozen=True)
+class Output:
+    """A published file: path relative to its folder, size in bytes, SHA-256 of its bytes in hexadecimal."""
+
+    path: str
+    n_bytes: int
+    sha256: str
+
+
+class Folder:
+    """A folder of published files; `url` is a local path or any fsspec URL (`s3://...`, `memory://...`).
+
+    Paths are relative, use `/`, and have no component that begins with a dot: those names belong to this module.
+    Instances hold no open file and can be pickled.
+    """
+
+    def __init__(self, url: str | os.PathLike[str]) -> None:
+        self.fs, self.root = fsspec.url_to_fs(os.fspath(url))
+        self.is_local = isinstance(self.fs, LocalFileSystem)
+
+    def __repr__(self) -> str:
+        return f"Folder({self.root!r})"
+
+    def locate(self, path: str) -> str:
+        """The full name of `path` (a local path, or a path of `fs`), for messages and for libraries that open files."""
+        parts = PurePosixPath(path).parts
+        if not parts or path.startswith("/") or any(part.startswith(".") for part in parts):
+            raise StoreError(f"{path!r} is not a relative path without dot names")
+        return f"{self.root}/{'/'.join(parts)}"
+
+    def exists(self, path: str) -> bool:
+        """True when `path` is published (a file) or is a folder."""
+        with _explain(self.locate(path), "look up"):
+            return bool(self.fs.exists(self.locate(path)))
+
+    def list(self, prefix: str = "") -> list[str]:
+        """Relative paths of the published files that begin with `prefix` (a string, not a folder), sorted."""
+        start = prefix.rpartition("/")[0]
+        return sorted(path for path in self._walk(start) if path.startswith(prefix) and not _is_hidden(path))
+
+    def list_sizes(self, prefix: str = "") -> dict[str, int]:
+        """Relative path -> size in bytes of the published files that begin with `prefix`, in sorted order."""
+        return {path: int(self.fs.size(self.locate(path))) for path in self.list(prefix)}
+
+    def open(self, path: str) -> BinaryIO:
+        """Open for reading; StoreError when it does not exist or cannot be opened."""
+        with _explain(self.locate(path), "open"):
+            return cast(BinaryIO, self.fs.open(self.locate(path), "rb"))
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole content."""
+        with _explain(self.locate(path), "read"), self.fs.open(self.locate(path), "rb") as file:
+            return cast(bytes, file.read())
+
+    def remove(self, path: str) -> None:
+        """Remove a published file; one that does not exist is no error."""
+        with _explain(self.locate(path), "remove"), contextlib.suppress(FileNotFoundError):
+            self.fs.rm_file(self.locate(path))
+
+    def publish(self, path: str) -> Aside:
+        """A context manager that gives a writable binary file; after a clean exit `path` is visible and `.output` set.
+
+        On an exception the aside file is removed and whatever was under `path` before is untouched.
+        """
+        return Aside(self, path)
+
+    def publish_bytes(self, path: str, data: bytes) -> Output:
+        """Publish `data` under `path`."""
+        with self.publish(path) as file:
+            file.write(data)
+        return file.output
+
+    def check(self, output: Output) -> None:
+        """Raise StoreError unless the file has the size and the SHA-256 of `output`; reads the whole file."""
+        name = self.locate(output.path)
+        with _explain(name, "check"):
+            n_bytes = self.fs.size(name)
+            if n_bytes != output.n_bytes:
+                raise StoreError(f"{name}: {n_bytes} bytes, its record says {output.n_bytes}; remove it, {_AGAIN}")
+            with self.fs.open(name, "rb") as file:
+                seen = hashlib.sha256()
+                while piece := file.read(_BUFFER_BYTES):
+                    seen.update(piece)
+        if seen.hexdigest() != output.sha256:
+            raise StoreError(
+                f"{name}: SHA-256 is {seen.hexdigest()}, its record says {output.sha256}; remove it, {_AGAIN}"
+            )
+
+    def sweep(self) -> int:
+        """Remove the aside files that killed processes left and tell how many; call it with the lock held.
+
+        Without the lock it would pull the files of a live writer from under it.
+        """
+        left = [path for path in self._walk("") if PurePosixPath(path).name.startswith(_ASIDE)]
+        for path in left:
+            name = f"{self.root}/{path}"
+            with _explain(name, "remove"), contextlib.suppress(FileNotFoundError):
+                self.fs.rm_file(name)
+        return len(left)
+
+    @contextlib.contextmanager
+    def lock(self, name: str) -> Iterator[None]:
+        """Hold the exclusive lock `name` of this folder; StoreError with the other's host and pid when it is taken.
+
+        The kernel frees it when the holder dies, however it dies; the file itself stays. A folder behind a URL has no
+        lock: two runs there waste work but, publishing the same bytes atomically, do not spoil each other's files.
+        """
+        if not self.is_local:
+            yield
+            return
+        path = f"{self.root}/.lock-{name}"
+        with _explain(path, "lock"):
+            _make_folders(self.root)
+            file = open(path, "a+b")  # noqa: SIM115 (closed below; "w" would wipe the holder's name)
+        with file:
+            with _explain(path, "lock"):
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    file.seek(0)
+                    raise StoreError(_describe_holder(self.root, file.read())) from None
+                file.truncate(0)
+                file.write(json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode())
+                file.flush()
+            yield
+
+    def _walk(self, start: str) -> Iterator[str]:
+        top = f"{self.root}/{start}" if start else self.root
+        with _explain(top, "list"):
+            for name in self.fs.find(top) if self.fs.isdir(top) else ():
+                yield name[len(self.root) :].lstrip("/")
+
+
+class Aside(io.RawIOBase):
+    """The writable file of `Folder.publish`; counts and hashes what passes through it.
+
+    Closing it (some writers do) only ends writing; leaving the `with` block publishes.
+    """
+
+    output: Output
+
+    def __init__(self, folder: Folder, path: str) -> None:
+        super().__init__()
+        self._folder = folder
+        self._name = folder.locate(path)
+        parent, _, last = self._name.rpartition("/")
+        self._parent = parent
+        self._aside = f"{parent}/{_ASIDE}{os.urandom(6).hex()}-{last}"
+        self._path = path
+        self._n_bytes = 0
+        self._digest = hashlib.sha256()
+
+    def __enter__(self) -> Self:
+        with _explain(self._name, "create"):
+            if self._folder.is_local:
+                _make_folders(self._parent)
+                self._file: BinaryIO = open(self._aside, "xb", buffering=_BUFFER_BYTES)
+            else:
+                self._folder.fs.makedirs(self._parent, exist_ok=True)
+                self._file = self._folder.fs.open(self._aside, "wb")
+        return self
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._n_bytes
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Append `data`; StoreError when the disk refuses."""
+        view = memoryview(data)
+        with _explain(self._name, "write"):
+            self._file.write(view)
+        self._digest.update(view)
+        self._n_bytes += view.nbytes
+        return view.nbytes
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+        if kind is not None:
+            self._discard()
+            return
+        try:
+            self._commit()
+        except BaseException:
+            self._discard()
+            raise
+
+    def _commit(self) -> None:
+        with _explain(self._name, "publish"):
+            self._file.flush()
+            if self._folder.is_local:
+                os.fsync(self._file.fileno())
+            self._file.close()
+            n_bytes = self._folder.fs.size(self._aside)
+            if n_bytes != self._n_bytes:
+                raise StoreError(f"{self._name}: wrote {self._n_bytes} bytes, disk has {n_bytes}; check it, {_AGAIN}")
+            if self._folder.is_local:
+                os.replace(self._aside, self._name)
+                _sync_folder(self._parent)
+            else:
+                self._folder.fs.mv(self._aside, self._name)
+        self.output = Output(self._path, self._n_bytes, self._digest.hexdigest())
+
+    def _discard(self) -> None:
+        # The error on its way out is the one to report: a full disk also fails the flush inside close().
+        with contextlib.suppress(OSError):
+            self._file.close()
+        with contextlib.suppress(OSError):
+            self._folder.fs.rm_file(self._aside)
+
+
+def _is_hidden(path: str) -> bool:
+    return any(part.startswith(".") for part in PurePosixPath(path).parts)
+
+
+def _make_folders(path: str) -> None:
+    """Make `path` and its parents, each made durable in its own parent."""
+    made = []
+    while not os.path.isdir(path):
+        made.append(path)
+        path = os.path.dirname(path)
+    for folder in reversed(made):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder)
+        _sync_folder(os.path.dirname(folder))
+
+
+def _sync_folder(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _describe_holder(root: str, record: bytes) -> str:
+    try:
+        holder = json.loads(record)
+        who = f"process {holder['pid']} on {holder['host']}"
+    except (ValueError, KeyError, TypeError):  # taken, but its name is not written yet
+        who = "another process"
+    return f"{root} is in use by {who}; wait for it or stop it, or choose another --run-dir"
+
+
+@contextlib.contextmanager
+def _explain(name: str, verb: str) -> Iterator[None]:
+    """Turn an OSError into a StoreError that names the path, the cause and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"cannot {verb} {name}: {_name_cause(name, error)}") from error
+
+
+def _name_cause(name: str, error: OSError) -> str:
+    cause = error.strerror or str(error) or type(error).__name__
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"disk full{_measure_free(name)}; free space, {_AGAIN}"
+    if error.errno == errno.EROFS:
+        return f"the file system is read-only; make it writable or choose another --run-dir, {_AGAIN}"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"permission denied; give this user access or choose another --run-dir, {_AGAIN}"
+    if isinstance(error, FileNotFoundError):  # fsspec raises it without an errno
+        return "no such file; it was removed after it was published, or belongs to another run directory"
+    return f"{cause}; put it right, {_AGAIN}"
+
+
+def _measure_free(name: str) -> str:
+    while name and not os.path.exists(name):
+        name = os.path.dirname(name)
+    with contextlib.suppress(OSError):
+        return f" ({shutil.disk_usage(name).free / 1e6:.0f} MB free)"
+    return ""
