@@ -52,6 +52,13 @@ def test_list_takes_a_string_prefix_and_is_sorted(folder: Folder) -> None:
     assert folder.list() == ["sift/b", "sift/sub/c", "sifted", "top"]
 
 
+def test_a_file_that_vanishes_hides_none_of_its_neighbours(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.publish_bytes("sift/x", b"")
+    (tmp_path / "sift" / "gone").symlink_to(tmp_path / "nowhere")  # listed, but there is nothing to look at
+    assert "sift/x" in folder.list("sift/")
+
+
 def test_a_failed_publish_leaves_what_was_there(folder: Folder) -> None:
     folder.publish_bytes("x", b"old")
 

@@ -222,8 +222,11 @@ def _suggest(word: str, known: Mapping[str, object] | Sequence[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(map(str, known))}"
 
 
-def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """Read the YAML file, put `a.b=value` overrides (values in YAML) over it, and check the whole."""
+def load_config(path: Path, overrides: Sequence[str] = (), folder: Path | None = None) -> Config:
+    """Read the YAML file, put `a.b=value` overrides (values in YAML) over it, and check the whole.
+
+    `folder`: where its relative paths start, if not beside the file (a run's copy of its config).
+    """
     if path.suffix not in {".yaml", ".yml"}:
         raise ConfigError(f"{path}: the config is a .yaml file")
     try:
@@ -240,7 +243,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     if "folder" in raw:
         raise ConfigError(f"{path}: unknown key folder")
     try:
-        return Config.model_validate({**raw, "folder": path.parent})
+        return Config.model_validate({**raw, "folder": folder or path.parent})
     except ValidationError as error:
         raise ConfigError(f"{path}: " + "; ".join(_explain_error(e) for e in error.errors())) from None
 

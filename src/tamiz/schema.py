@@ -57,6 +57,7 @@ KEPT = pa.schema(
     ]
 )
 
+
 def make_verdict_schema(metrics: dict[str, pa.DataType]) -> pa.Schema:
     """The VERDICT schema for these metric columns (name -> type), in their order.
 
@@ -133,7 +134,7 @@ def make_shard_schema(dtype: pa.DataType, metadata: dict[str, str] | None = None
 
 
 def check_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, boundary: str) -> None:
-    """Raise SchemaError unless `batch` has exactly the columns of `schema`, in order, with its types and nullability."""
+    """Raise SchemaError unless `batch` has exactly the columns of `schema`, in order, of its types and nullability."""
     if batch.schema.names != schema.names:
         raise SchemaError(f"{boundary}: columns are {batch.schema.names}, the boundary asks for {schema.names}")
     for i, field in enumerate(schema):

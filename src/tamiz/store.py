@@ -83,7 +83,7 @@ class Folder:
     def open(self, path: str) -> BinaryIO:
         """Open for reading; StoreError when it does not exist or cannot be opened."""
         with _explain(self.locate(path), "open"):
-            return cast(BinaryIO, self.fs.open(self.locate(path), "rb"))
+            return open(self.locate(path), "rb") if self.is_local else cast(BinaryIO, self.fs.open(self.locate(path)))
 
     def read_bytes(self, path: str) -> bytes:
         """The whole content."""
@@ -165,7 +165,7 @@ class Folder:
     def _walk(self, start: str) -> Iterator[str]:
         top = f"{self.root}/{start}" if start else self.root
         with _explain(top, "list"):
-            for name in self.fs.find(top) if self.fs.isdir(top) else ():
+            for name in _walk_local(top) if self.is_local else self.fs.find(top):
                 yield name[len(self.root) :].lstrip("/")
 
 
@@ -252,6 +252,21 @@ class Aside(io.RawIOBase):
 
 def _is_hidden(path: str) -> bool:
     return any(part.startswith(".") for part in PurePosixPath(path).parts)
+
+
+def _walk_local(top: str) -> Iterator[str]:
+    """The files below `top`, none when it does not exist.
+
+    fsspec's own walk leaves out a whole folder when one of its files vanishes meanwhile, as aside files do.
+    """
+
+    def fail(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error
+
+    for folder, _, names in os.walk(top, onerror=fail):
+        for name in names:
+            yield f"{folder}/{name}"
 
 
 def _make_folders(path: str) -> None:

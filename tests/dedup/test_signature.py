@@ -19,7 +19,7 @@ FINEWEB = MinHashShape(5, 14, 8)
 
 # "The quick brown fox's 3,000.50 jumps over the lazy dog." through datatrove 0.10.1: its words after normalisation, and
 # the minima of the first band with xxhash and with SHA-1 shingle hashes.
-QUICK_FOX = "the quick brown fox s 0 0 jumps over the lazy dog".split()
+QUICK_FOX = ["the", "quick", "brown", "fox", "s", "0", "0", "jumps", "over", "the", "lazy", "dog"]
 FIRST_BAND_SHA1 = [
     277807499612692244, 22442981200285097, 104713281907101510, 189259953416820944,
     470288217986249385, 205752772218678564, 313736311807132086, 357494863714238486,

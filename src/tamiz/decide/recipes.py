@@ -1,4 +1,4 @@
-"""The published recipes as data: every rule with its bound, the paper it comes from and the code the number was read from.
+"""The published recipes as data: every rule with its bound, its paper, and the code the number was read from.
 
 Bounds as in datatrove 0.10.1, whose `examples/fineweb.py` is FineWeb's recipe (Penedo et al. 2024, arXiv:2406.17557).
 datatrove drops a document when a metric is strictly beyond its bound, and so does every rule here: equality keeps.

@@ -4,9 +4,9 @@ A document's shingles are its word n-grams. Each of `bands * rows` hash function
 (Broder 1997); `rows` consecutive minima make one band key, and two documents with an equal key in any band are near
 copies: with Jaccard similarity s that happens with probability 1 - (1 - s^rows)^bands.
 
-The hash functions are those of datatrove 0.10.1 (`dedup/minhash.py`): h(x) = ((a*x + b) mod 2^64) mod (2^61 - 1), a and b
-from RandomState(1). They are fixed, not drawn from the run's seed, so that the band files of two runs can be compared.
-The hash x of a shingle is ours (64-bit, mixed from the word hashes); FineWeb takes 64 bits of SHA-1.
+The hash functions are those of datatrove 0.10.1 (`dedup/minhash.py`): h(x) = ((a*x + b) mod 2^64) mod (2^61 - 1), with
+a and b from RandomState(1). They are fixed, not drawn from the run's seed, so that two runs' band files can be
+compared. The hash x of a shingle is ours (64-bit, mixed from the word hashes); FineWeb takes 64 bits of SHA-1.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def choose_shape(ngram: int, hashes: int, similarity: float) -> MinHashShape:
 @cache
 def make_permutations(count: int) -> tuple[U64, U64]:
     """(a, b), uint64[count] each: the reference's hash functions."""
-    generator = np.random.RandomState(1)  # noqa: NPY002 - the reference's generator; its stream is frozen by numpy
+    generator = np.random.RandomState(1)
     a = generator.randint(1, int(MERSENNE_61), dtype=np.uint64, size=count)
     b = generator.randint(0, int(MERSENNE_61), dtype=np.uint64, size=count)
     return a, b

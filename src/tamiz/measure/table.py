@@ -6,6 +6,8 @@ stage that read it runs again. Fractions are 0..1. null means that the metric co
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import pyarrow as pa
 
 _F, _I, _S = pa.float64(), pa.int32(), pa.string()
@@ -48,7 +50,7 @@ GROUPS: dict[str, dict[str, pa.DataType]] = {
 VERSIONS: dict[str, int] = dict.fromkeys(GROUPS, 1)
 
 
-def list_metrics(groups: set[str]) -> dict[str, pa.DataType]:
+def list_metrics(groups: Set[str]) -> dict[str, pa.DataType]:
     """Name -> Arrow type of the metrics in `groups`, in table order."""
     return {name: kind for group, metrics in GROUPS.items() if group in groups for name, kind in metrics.items()}
 

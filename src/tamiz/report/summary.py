@@ -4,8 +4,8 @@ documents.read = quarantined + rejected + duplicate + packed
 bytes.read     = quarantined + rejected + cleaned + duplicate + packed
 tokens.total   = packed + padding (+ nothing dropped: no strategy drops a token)
 
-Bytes are UTF-8 bytes of text. `quarantined` is 0 (what has no text has no bytes of text), `rejected` counts the text as it
-came, `duplicate` and `packed` the text as kept, and `cleaned` is what line rules and redaction took from kept
+Bytes are UTF-8 bytes of text. `quarantined` is 0 (what has no text has no bytes of text), `rejected` counts the text
+as it came, `duplicate` and `packed` the text as kept, and `cleaned` is what line rules and redaction took from kept
 documents in between (negative if replacements were longer than what they replaced).
 """
 

@@ -1,8 +1,8 @@
 """The seam between what a run does and where it is done.
 
 A stage is a set of independent units and one function that works a unit and publishes what it made. An engine runs
-them in any order, on any number of workers, and gives each result as it comes. Which engine, and how many workers, never
-changes a byte of the result.
+them in any order, on any number of workers, and gives each result as it comes. Which engine, and how many workers,
+never changes a byte of the result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Engine(Protocol):
     """Runs units. Raises RunError, naming the unit, when one fails or keeps killing its worker."""
 
     def run(self, work: Work[U, R], units: Iterable[U], report: Report) -> Iterator[tuple[U, R]]:
-        """Work all units; yields (unit, result) as they end. `report` is called in the driver with the workers' sums."""
+        """Work all units; yields (unit, result) as they end. `report` is told the workers' sums, in the driver."""
         ...
 
     def close(self) -> None:

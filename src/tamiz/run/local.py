@@ -96,7 +96,7 @@ class LocalEngine:
             suspects.append((unit, deaths))
 
     def _tell(self, report: Report) -> None:
-        now = list(self._counters)
+        now = self._counters[:]
         report(*(new - old for new, old in zip(now, self._seen, strict=True)))
         self._seen = now
 

@@ -28,7 +28,7 @@ class Progress:
             desc=f"{stage:6}",
             unit="MB",
             disable=not sys.stderr.isatty(),
-            bar_format="{desc} {percentage:3.0f}% |{bar}| {n:.0f}/{total:.0f} MB [{elapsed}<{remaining}, {rate_fmt}{postfix}]",
+            bar_format="{desc} {percentage:3.0f}% |{bar}| {n:.0f}/{total:.0f} MB [{elapsed}<{remaining}{postfix}]",
         )
 
     def __enter__(self) -> Progress:
@@ -50,13 +50,13 @@ class Progress:
                 print(self._describe(), file=sys.stderr, flush=True)
             return
         self._bar.set_postfix_str(self._rates(), refresh=False)
-        self._bar.update(min(n_bytes / 1e6, max(self._bar.total - self._bar.n, 0)))
+        self._bar.update(n_bytes / 1e6)
 
     def _seconds(self) -> float:
         return max(time.monotonic() - self._started, 1e-3)
 
     def _rates(self) -> str:
-        rates = f"{self._documents / self._seconds():,.0f} docs/s"
+        rates = f"{self._bytes / 1e6 / self._seconds():.1f} MB/s, {self._documents / self._seconds():,.0f} docs/s"
         return rates + (f", {self._tokens / self._seconds():,.0f} tokens/s" if self._tokens else "")
 
     def _describe(self) -> str:
@@ -65,5 +65,5 @@ class Progress:
         left = f"{max(self._total - done, 0) / rate / 60:.0f} min left" if rate else "time left unknown"
         return (
             f"{self._stage}: {done / 1e6:,.0f} of {self._total / 1e6:,.0f} MB, {self._documents:,} documents, "
-            f"{rate / 1e6:.1f} MB/s, {self._rates()}, {left}"
+            f"{self._rates()}, {left}"
         )

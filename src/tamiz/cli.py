@@ -1,0 +1,201 @@
+"""The commands. The only reader of the environment and of the command line; turns errors into exit codes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tamiz import __version__
+from tamiz.errors import ConfigError, TamizError
+from tamiz.kernels import name_kernel_folder
+
+if TYPE_CHECKING:
+    from tamiz.config import Config
+    from tamiz.run.build import Place
+    from tamiz.run.plan import Plan
+    from tamiz.store import Folder
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None, help=__doc__
+)
+app.info.help = "tamiz turns the public web into training tokens, and accounts for every document, byte and token."
+
+ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="a config, for instance configs/cyber.yaml")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="put a value over the config's (repeatable)")
+]
+RunDir = Annotated[Path | None, typer.Option("--run-dir", help="where the run lies [default: runs/<name>]")]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="a run directory, for instance runs/cyber")]
+
+
+# typer brings its own copy of click or imports it, depending on its version; either way this is click's UsageError.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _load(config_file: Path, overrides: list[str] | None, run_dir: Path | None) -> tuple[Config, Place]:
+    """The config, and its place: a source other than the file's own gets a run directory of its own."""
+    from tamiz.config import load_config
+    from tamiz.run.build import Place
+
+    config = load_config(config_file, overrides or [])
+    if run_dir is None:
+        own = load_config(config_file).source_names
+        suffix = "" if config.source_names == own else "-" + "-".join(config.source_names)
+        run_dir = Path("runs") / f"{config.name}{suffix}"
+    return config, Place(run_dir, _cache_dir())
+
+
+def _cache_dir() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "tamiz"
+
+
+def _open_run(run: Path) -> tuple[Config, Folder, Plan]:
+    """A finished or unfinished run, with the plan that its own copy of the config makes today."""
+    from tamiz.config import load_config
+    from tamiz.run.plan import make_plan, read_plan_record
+
+    folder = _open_folder(run)
+    record = read_plan_record(folder) or {}
+    config = load_config(run / "config.yaml", folder=Path(record["config_folder"]))
+    return config, folder, make_plan(config, folder, _cache_dir())
+
+
+def _open_folder(run: Path) -> Folder:
+    from tamiz.store import Folder
+
+    if not (run / "plan.json").is_file():
+        raise ConfigError(f"{run}: not a run directory (no plan.json); `tamiz build CONFIG` makes one under runs/")
+    return Folder(run)
+
+
+@app.command()
+def build(
+    config_file: ConfigFile,
+    overrides: Overrides = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="worker processes [default: run.workers]")] = None,
+    engine: Annotated[str | None, typer.Option(help="where units run: local [default: run.engine]")] = None,
+    run_dir: RunDir = None,
+) -> None:
+    """Build a corpus, or go on with one: what is done is not done again."""
+    from tamiz.run.build import build_corpus
+
+    overrides = list(overrides or [])
+    overrides += [f"run.workers={workers}"] if workers else []
+    overrides += [f"run.engine={engine}"] if engine else []
+    config, place = _load(config_file, overrides, run_dir)
+    summary = build_corpus(config, place, _say)
+    _print_end(config_file, config, place, summary)
+
+
+def _print_end(config_file: Path, config: Config, place: Place, summary: dict[str, Any]) -> None:
+    from tamiz.report.console import format_summary
+
+    print(format_summary(summary))
+    print(f"\ncorpus  {place.run_dir / 'corpus'}")
+    print(f"report  {place.run_dir / 'report' / 'index.html'}")
+    print(f"check   tamiz verify {place.run_dir}")
+    kinds = {config.sources[name].kind for name in config.source_names}
+    hub = [name for name, source in config.sources.items() if source.kind == "hub"]
+    if kinds == {"sample"} and hub:
+        print(f"This was the bundled sample. The real thing: make corpus CONFIG={config_file.name} SOURCE={hub[0]}")
+
+
+@app.command()
+def plan(config_file: ConfigFile, overrides: Overrides = None, run_dir: RunDir = None) -> None:
+    """Show what a build would read and which rules it would apply."""
+    from tamiz.run.plan import describe_plan, make_plan
+    from tamiz.store import Folder
+
+    config, place = _load(config_file, overrides, run_dir)
+    print(describe_plan(make_plan(config, Folder(place.run_dir), place.cache_dir)))
+
+
+@app.command()
+def status(run: Run) -> None:
+    """Show which units of a run are done."""
+    from tamiz.run.status import describe_status
+
+    _, folder, made = _open_run(run)
+    print(describe_status(folder, made))
+
+
+@app.command()
+def report(run: Run, show: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False) -> None:
+    """Print a finished run's summary and where its page is."""
+    import json
+    import webbrowser
+
+    from tamiz.report.console import format_summary
+
+    path = run / "report" / "summary.json"
+    if not path.is_file():
+        raise ConfigError(
+            f"{run}: no report yet; `tamiz build` makes it, `tamiz status {run}` tells how far the run is"
+        )
+    print(format_summary(json.loads(path.read_text(encoding="utf-8"))))
+    page = run / "report" / "index.html"
+    print(f"\nreport  {page}")
+    if show:
+        webbrowser.open(page.resolve().as_uri())
+
+
+@app.command()
+def verify(run: Run) -> None:
+    """Re-read every shard of a run and check it against the manifest and the texts it was made from."""
+    from tamiz.run.verify import verify_corpus
+
+    verified = verify_corpus(_open_folder(run), _cache_dir())
+    for problem in verified.problems:
+        print(problem)
+    print(
+        f"{'FAILED' if verified.problems else 'ok'}: {verified.files} files, {verified.documents:,} documents, "
+        f"{verified.tokens:,} tokens, {len(verified.problems)} problems"
+    )
+    if verified.problems:
+        raise typer.Exit(1)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"tamiz {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print it")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Entry point: exit 0 done, 1 the run failed, 2 the config or command line is wrong, 130 interrupted."""
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(name_kernel_folder(_cache_dir())))  # workers inherit it
+    signal.signal(signal.SIGTERM, _interrupt)  # how spot machines and schedulers say goodbye
+    try:
+        sys.exit(app(standalone_mode=False) or 0)  # gives back the code of typer.Exit
+    except (KeyboardInterrupt, typer.Abort):
+        _say("interrupted; the same command goes on from what is published")
+        sys.exit(130)
+    except _UsageError as error:
+        error.show()  # type: ignore[attr-defined]
+        sys.exit(2)
+    except TamizError as error:
+        _say(f"tamiz: {error}")
+        sys.exit(2 if isinstance(error, ConfigError) else 1)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,158 @@
+"""From Config to the plain values of the rooms."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from tamiz.clean.line_rules import LineRules
+from tamiz.config import Condition, Config, FileSource, HubSource
+from tamiz.decide.rules import Rule, make_rules
+from tamiz.dedup.signature import MinHashShape, choose_shape
+from tamiz.errors import ConfigError
+from tamiz.measure.domain import read_lexicon
+from tamiz.measure.table import VERSIONS, find_group
+from tamiz.run.fingerprint import make_fingerprint, to_plain
+from tamiz.run.language_model import find_language_model, fingerprint_model
+from tamiz.run.measuring import SiftSettings
+from tamiz.run.pack import PackSettings
+from tamiz.run.tokens import TokenSettings
+from tamiz.sources.split import Bound
+from tamiz.sources.split import HubSource as HubSpec
+from tamiz.sources.split import JsonlSource as JsonlSpec
+from tamiz.sources.split import ParquetSource as ParquetSpec
+from tamiz.sources.split import Source as SourceSpec
+
+RECIPE_ORDER = ("gopher_repetition", "gopher_quality", "c4", "fineweb_quality")
+
+
+def make_sift_settings(config: Config, cache_dir: Path) -> SiftSettings:
+    """What sift needs; reads the lexicon, finds the language model."""
+    rules = _make_all_rules(config)
+    groups = {find_group(rule.metric) for rule in rules}
+    if "c4" in config.rules:
+        groups.add("line_rules")
+    model = find_language_model(config, cache_dir)
+    return SiftSettings(
+        groups=frozenset(groups),
+        rules=tuple(rules),
+        language_model=str(model) if model else None,
+        recompute_language=config.language is not None and config.language.recompute,
+        line_rules=LineRules(**config.line_rules()) if "c4" in config.rules else None,
+        lexicon=_read_lexicon(config),
+        redact=tuple(sorted(config.redact)),
+        shape=_choose_shape(config),
+    )
+
+
+def _make_all_rules(config: Config) -> list[Rule]:
+    """All rules in recipe order: language, the published recipes in FineWeb's order, domain."""
+    rules: list[Rule] = []
+    if config.language:
+        language = config.language
+        rules.append(Rule("language.keep", "language", "not_in", labels=tuple(language.keep)))
+        rules.append(Rule("language.min_score", "language_score", "not_above", language.min_score))
+    for recipe in RECIPE_ORDER:
+        if recipe in config.rules:
+            rules += make_rules(recipe, config.recipe_bounds(recipe))
+    if config.domain:
+        bounds = {"score_min": config.domain.score_min, "terms_min": config.domain.terms_min}
+        for key, bound in bounds.items():
+            if bound is not None:
+                rules.append(Rule(f"domain.{key}", f"domain_{key.removesuffix('_min')}", "below", float(bound)))
+    return rules
+
+
+def _read_lexicon(config: Config) -> tuple[str, str] | None:
+    if config.domain is None:
+        return None
+    path = config.find_file(config.domain.lexicon, "domain.lexicon")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"domain.lexicon: cannot read {path}: {error}") from None
+    read_lexicon(text, config.domain.lexicon)  # a bad line is an error now, not in a worker
+    return config.domain.lexicon, text
+
+
+def _choose_shape(config: Config) -> MinHashShape | None:
+    minhash = config.dedup.minhash
+    if minhash is None:
+        return None
+    if minhash.similarity is not None:
+        return choose_shape(minhash.ngram, minhash.hashes, minhash.similarity)
+    return MinHashShape(minhash.ngram, minhash.bands, minhash.rows)
+
+
+def describe_sift(settings: SiftSettings) -> dict[str, Any]:
+    """The fingerprint inputs of sift, as a user would name them."""
+    lexicon = hashlib.sha256(settings.lexicon[1].encode()).hexdigest() if settings.lexicon else None
+    model = fingerprint_model(Path(settings.language_model)) if settings.language_model else None
+    return {
+        "versions": {group: VERSIONS[group] for group in sorted(settings.groups)},
+        "rules": {rule.name: list(rule.labels) or rule.bound for rule in settings.rules},
+        "language": {"model": model, "recompute": settings.recompute_language},
+        "line_rules": to_plain(settings.line_rules),
+        "lexicon": lexicon,
+        "redact": list(settings.redact),
+        "minhash": to_plain(settings.shape),
+    }
+
+
+def make_token_settings(config: Config, cache_dir: Path) -> TokenSettings:
+    """What the tokens half of pack needs."""
+    pack = config.pack
+    tokenizer = pack.tokenizer
+    if tokenizer.endswith(".json"):
+        tokenizer = str(config.find_file(tokenizer, "pack.tokenizer").resolve())
+    return TokenSettings(tokenizer, pack.eos, pack.bos, pack.holdout, config.seed, str(cache_dir))
+
+
+def make_pack_settings(config: Config) -> PackSettings:
+    """What the shards half of pack needs."""
+    pack = config.pack
+    return PackSettings(pack.sequence_length, pack.strategy, pack.shard_tokens, pack.dtype, fingerprint_config(config))
+
+
+def fingerprint_config(config: Config) -> str:
+    """Of everything in the config that can change the corpus; not of where it lies or how it runs."""
+    dump = config.model_dump(mode="json", exclude={"folder", "run"})
+    dump["sources"] = {name: dump["sources"][name] for name in config.source_names}
+    return make_fingerprint(dump)
+
+
+def make_source_specs(config: Config) -> list[SourceSpec]:
+    """The sources to read, in order, their patterns resolved."""
+    return [_make_spec(config, name) for name in config.source_names]
+
+
+def _make_spec(config: Config, name: str) -> SourceSpec:
+    source = config.sources[name]
+    where = {column: _make_bound(condition) for column, condition in source.where.items()}
+    if isinstance(source, HubSource):
+        return HubSpec(
+            name, source.dataset, source.subset, source.split, source.revision, source.text_column, where, source.limit
+        )
+    if isinstance(source, FileSource):
+        paths = tuple(_resolve_pattern(config, pattern) for pattern in source.paths)
+        spec = ParquetSpec if source.kind == "parquet" else JsonlSpec
+        return spec(name, paths, source.text_column, where, source.limit)
+    sample = str(resources.files("tamiz.sample"))
+    return ParquetSpec(name, (f"{sample}/*.parquet",), "text", where, source.limit)
+
+
+def _make_bound(condition: Condition) -> Bound:
+    return Bound(condition.min, condition.max, tuple(condition.in_) if condition.in_ is not None else None)
+
+
+def _resolve_pattern(config: Config, pattern: str) -> str:
+    """Relative to the config's folder if that matches anything, else to the working directory."""
+    path = Path(pattern).expanduser()
+    if path.is_absolute():
+        return str(path)
+    if glob.glob(pattern, root_dir=config.folder, recursive=True):
+        return str(config.folder.resolve() / pattern)
+    return str(Path.cwd() / pattern)

@@ -1,0 +1,102 @@
+"""How long to insist when the Hub does not answer: one policy for listing and reading, below huggingface_hub.
+
+Its own retries cover some calls and not others, and some calls have no time limit at all. Here every request waits and
+tries again after a lost connection, a timeout, a 429 or a 5xx, and gives up within 30 seconds of silence. Only when
+the Hub itself says how long to wait (429 or 503 with Retry-After) is more time given.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import logging
+import random
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import huggingface_hub
+
+_SILENCE_SECONDS = 24.0  # for all tries of one request; on a busy machine giving up takes its time too
+_TRY_SECONDS = 8.0  # to connect, and between two pieces of an answer
+_FIRST_PAUSE_SECONDS = 0.5  # doubled after each try
+_PAUSE_SECONDS_MAX = 4.0
+_N_TRIES = 10
+_ASKED_PAUSE_SECONDS_MAX = 300.0  # the Hub counts requests in windows of five minutes
+_TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
+
+_log = logging.getLogger(__name__)
+
+
+class UnreachableError(Exception):
+    """A request failed for as long as the policy allows; the message is the last cause."""
+
+
+@functools.cache
+def install() -> None:
+    """Make huggingface_hub send every request of this process to the Hub with patience."""
+    # huggingface_hub 1 builds on httpx, 2 on httpx2; the client it makes tells which.
+    http = importlib.import_module(type(huggingface_hub.get_session()).__module__.partition(".")[0])
+
+    class PatientClient(http.Client):  # type: ignore[misc, name-defined]
+        def send(self, request: Any, **options: Any) -> Any:
+            # `datasets` counts its uses with a request to another host, which may fail as fast as it likes.
+            if not str(request.url).startswith(huggingface_hub.constants.ENDPOINT):
+                return super().send(request, **options)
+            send = super().send
+
+            def send_and_read() -> Any:
+                response = send(request, **options)
+                response.read()  # also of a stream (only cards are streamed, and small), so that its body is retried
+                return response
+
+            return send_patiently(send_and_read, request, http.TransportError)
+
+    huggingface_hub.set_client_factory(lambda: PatientClient(follow_redirects=True, timeout=None))
+
+
+def send_patiently(send: Callable[[], Any], request: Any, failures: type[Exception]) -> Any:
+    """The response to `request`, with any status that another try would not change. Raises UnreachableError."""
+    started = time.monotonic()
+    asked = 0.0  # seconds the Hub asked us to wait: they are no silence
+    for n_before in range(_N_TRIES):
+        left = _SILENCE_SECONDS - (time.monotonic() - started - asked)
+        seconds = min(_TRY_SECONDS, left)
+        request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), seconds)
+        pause: float | None = None
+        try:
+            response = send()
+        except failures as error:
+            cause = str(error) or type(error).__name__
+        else:
+            if response.status_code not in _TRANSIENT:
+                return response
+            response.close()
+            cause = f"HTTP {response.status_code} {response.reason_phrase}"
+            pause = read_retry_after(response)
+        if n_before + 1 == _N_TRIES:
+            break
+        if pause is not None:
+            asked += pause
+            if pause > _TRY_SECONDS:
+                _log.warning("the Hub asks to wait %.0f s (%s)", pause, cause)
+        else:
+            pause = min(_FIRST_PAUSE_SECONDS * 2**n_before, _PAUSE_SECONDS_MAX) * random.uniform(0.5, 1.0)
+            if time.monotonic() - started - asked + pause > _SILENCE_SECONDS - _TRY_SECONDS / 2:
+                break
+        time.sleep(pause)
+    raise UnreachableError(cause)
+
+
+def read_retry_after(response: Any) -> float | None:
+    """Seconds that a 429 or 503 asks to wait, at most five minutes; None when it does not say."""
+    if response.status_code not in (429, 503):
+        return None
+    asked = re.fullmatch(r"(\d+)", response.headers.get("retry-after", ""))
+    if asked is None:  # the Hub's own header: none left (r) of the requests of this window, which ends in t seconds
+        asked = re.search(r"\br=0;t=(\d+)", response.headers.get("ratelimit", ""))
+    if asked is None:
+        return None
+    # The random part keeps workers from coming back as one.
+    return min(float(asked[1]), _ASKED_PAUSE_SECONDS_MAX) + random.uniform(0.0, 0.5)

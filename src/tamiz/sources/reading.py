@@ -1,0 +1,21 @@
+"""Read a split: an iterator of chunks, from its start or from a cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tamiz.sources import jsonl, parquet
+from tamiz.sources.split import Chunk, Cursor, Source, Split
+
+
+def read_split(split: Split, spec: Source, cursor: Cursor | None = None) -> Iterator[Chunk]:
+    """The chunks of a split of `spec`, in order; each holds at most 1,024 documents and about 8 MB of text.
+
+    Where chunks begin depends on the split alone; with the cursor of a chunk, exactly the chunks behind it come.
+    A record that cannot be read is a row with a null text and a reason, never skipped. Reading ends at the last
+    document that the split's limit allows.
+    Raises SourceError (file, position, cause) after the records before the damage, ConfigError when the file has not
+    the columns that `spec` names.
+    """
+    read = parquet.read_parquet if split.kind == "parquet" else jsonl.read_jsonl
+    return read(split, spec, cursor)

@@ -1,0 +1,138 @@
+"""The whole run over the bundled sample, by the command line a user types."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LABELS = ROOT / "tests" / "golden" / "sample_labels.tsv"
+TAMIZ = Path(sys.executable).with_name("tamiz")
+
+
+def run_tamiz(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([TAMIZ, *arguments], cwd=cwd, capture_output=True, text=True, timeout=600, check=False)
+
+
+def build(run_dir: Path, *arguments: str, config: str = "configs/cyber.yaml") -> subprocess.CompletedProcess[str]:
+    return run_tamiz("build", config, "--run-dir", str(run_dir), *arguments)
+
+
+def hash_corpus(run_dir: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (run_dir / "corpus").iterdir()}
+
+
+@pytest.fixture(scope="session")
+def cyber(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of configs/cyber.yaml over the sample, with one worker."""
+    run_dir = tmp_path_factory.mktemp("runs") / "cyber"
+    built = build(run_dir, "--workers", "1")
+    assert built.returncode == 0, built.stderr
+    assert "SOURCE=fineweb-edu" in built.stdout.splitlines()[-1]
+    return run_dir
+
+
+def read_outcomes(run_dir: Path) -> dict[str, dict[str, object]]:
+    """By origin: outcome after dedup, failing rules, quarantine reason."""
+    documents: dict[str, dict[str, object]] = {}
+    lost: dict[bytes, bytes] = {}
+    for path in sorted(run_dir.glob("dedup/*/duplicates.parquet")):
+        table = pq.read_table(path)
+        lost.update(zip(table["doc_id"].to_pylist(), table["lost_to"].to_pylist(), strict=True))
+    origins = {}
+    for path in sorted(run_dir.glob("sift/*/*.verdicts.parquet")):
+        for row in pq.read_table(path).to_pylist():
+            outcome = "duplicate" if row["doc_id"] in lost else row["outcome"]
+            origins[row["doc_id"]] = row["origin"]
+            documents[row["origin"]] = {
+                "outcome": "packed" if outcome == "kept" else outcome,
+                "failed": row["failed"],
+                "quarantine": row["quarantine"],
+                "lost_to": lost.get(row["doc_id"]),
+            }
+    for document in documents.values():
+        document["lost_to"] = origins.get(document["lost_to"])  # type: ignore[arg-type]
+    return documents
+
+
+def test_every_document_of_the_sample_ends_where_its_label_says(cyber: Path) -> None:
+    outcomes = read_outcomes(cyber)
+    with LABELS.open(encoding="utf-8", newline="") as file:
+        labels = list(csv.DictReader(file, delimiter="\t"))
+    by_id = {label["id"]: f"{label['file']}#{label['row']}" for label in labels}
+    wrong = []
+    for label in labels:
+        seen = outcomes[f"{label['file']}#{label['row']}"]
+        right = seen["outcome"] == label["outcome"]
+        if label["outcome"] == "rejected":
+            recipes = {rule.split(".")[0] for rule in seen["failed"]}  # type: ignore[attr-defined]
+            right &= bool(recipes & set(label["reason"].split("|")))
+        elif label["outcome"] == "quarantined":
+            right &= seen["quarantine"] == label["reason"]
+        elif label["outcome"] == "duplicate":
+            right &= seen["lost_to"] == by_id[label["reason"]]
+        if not right:
+            wrong.append((label, seen))
+    assert not wrong
+    assert len(labels) == len(outcomes)
+
+
+def test_verify_passes_and_the_summary_balances(cyber: Path) -> None:
+    verified = run_tamiz("verify", str(cyber))
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    summary = json.loads((cyber / "report" / "summary.json").read_text(encoding="utf-8"))
+    documents = summary["documents"]
+    assert documents["read"] == sum(count for outcome, count in documents.items() if outcome != "read")
+    assert summary["source"] == ["sample"]
+    rows = sum(pq.read_metadata(path).num_rows for path in (cyber / "corpus").glob("*.parquet"))
+    assert rows == summary["sequences"]
+    assert summary["tokens"]["total"] == rows * 4096
+
+
+def test_two_workers_make_the_same_bytes(cyber: Path, tmp_path: Path) -> None:
+    assert build(tmp_path / "two", "--workers", "2").returncode == 0
+    assert hash_corpus(tmp_path / "two") == hash_corpus(cyber)
+
+
+def test_a_second_build_does_nothing_again_and_another_length_packs_only(cyber: Path, tmp_path: Path) -> None:
+    run_dir = tmp_path / "again"
+    assert build(run_dir).returncode == 0
+    stamps = {path: path.stat().st_mtime_ns for path in run_dir.glob("*/*/*.parquet")}
+    shards = {path: path.stat().st_mtime_ns for path in run_dir.glob("corpus/*.parquet")}
+    assert build(run_dir).returncode == 0
+    assert {path: path.stat().st_mtime_ns for path in shards} == shards
+    assert build(run_dir, "--set", "pack.sequence_length=512").returncode == 0
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
+    assert run_tamiz("verify", str(run_dir)).returncode == 0
+    assert build(run_dir).returncode == 0
+    assert hash_corpus(run_dir) == hash_corpus(cyber)
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "remove", "stranger"])
+def test_verify_finds_damage(cyber: Path, tmp_path: Path, damage: str) -> None:
+    import shutil
+
+    run_dir = tmp_path / "damaged"
+    shutil.copytree(cyber, run_dir)
+    shard = run_dir / "corpus" / "train-00000.parquet"
+    data = bytearray(shard.read_bytes())
+    if damage == "flip":
+        data[len(data) // 2] ^= 1
+        shard.write_bytes(data)
+    elif damage == "truncate":
+        shard.write_bytes(data[:-100])
+    elif damage == "remove":
+        shard.unlink()
+    else:
+        (run_dir / "corpus" / "train-00009.parquet").write_bytes(data)
+    verified = run_tamiz("verify", str(run_dir))
+    assert verified.returncode == 1, verified.stdout
+    assert "train-0000" in verified.stdout
+    assert "Traceback" not in verified.stderr
