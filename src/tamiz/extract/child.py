@@ -26,15 +26,18 @@ TEXT, REASON = 0, 1
 OUT_OF_MEMORY = "extract_out_of_memory"
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_STACK_BYTES = 8 << 20  # the usual size, set so that how deep a parser may recurse is the same everywhere
 
 
 def serve(parent: int, cpu_seconds: int, memory_bytes: int) -> None:
     """Answer requests until standard input ends; `parent` is the process to die with."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not become an answer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to both; the parent decides
     _die_with(parent)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, resource.RLIM_INFINITY))
+    _set_soft_limit(resource.RLIMIT_CORE, 0)
+    _set_soft_limit(resource.RLIMIT_AS, memory_bytes)
+    _set_soft_limit(resource.RLIMIT_STACK, _STACK_BYTES)
     requests = sys.stdin.buffer
     while header := requests.read(REQUEST.size):
         n_engine, n_charset, n_payload = REQUEST.unpack(header)
@@ -52,7 +55,9 @@ def _extract(payload: bytes, charset: str | None, engine: str) -> tuple[int, byt
         return REASON, error.reason.encode()
     except MemoryError:
         return REASON, OUT_OF_MEMORY.encode()
-    except Exception:  # the parsers' own failures, of every kind: the page's fault, and the next page is not to suffer
+    except (ImportError, SystemExit):  # the installation's fault
+        raise
+    except BaseException:  # the parsers' own failures (a panic of Rust is no Exception): the page's fault
         return REASON, b"extract_failed"
 
 
@@ -66,7 +71,13 @@ def _answer(answers: BinaryIO, kind: int, content: bytes) -> None:
 def _limit_processor(seconds: int) -> None:
     """From now on: the kernel ends this process with SIGXCPU when it has used them up, even inside C code."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + seconds + 1, resource.RLIM_INFINITY))
+    _set_soft_limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + seconds + 1)
+
+
+def _set_soft_limit(kind: int, limit: int) -> None:
+    """As low as the hard limit when that is lower."""
+    hard = resource.getrlimit(kind)[1]
+    resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
 def _die_with(parent: int) -> None:

@@ -235,8 +235,10 @@ def count_sentences(offsets: I64, data: U8, words: Words) -> I32:
     never none).
     """
     counts = np.zeros(len(offsets) - 1, dtype=np.int32)
-    columns = (words.doc_offsets, words.starts, words.lengths, words.flags)
-    _count_documents(freeze(offsets), freeze(data), *map(freeze, columns), counts)
+    frozen = Words(*map(freeze, words))
+    _count_documents(
+        freeze(offsets), freeze(data), frozen.doc_offsets, frozen.starts, frozen.lengths, frozen.flags, counts
+    )
     return counts
 
 
