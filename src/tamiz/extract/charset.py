@@ -15,6 +15,7 @@ from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _META = re.compile(rb"<meta\b[^>]{0,1024}?\bcharset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+_UTF16 = re.compile(rb"(?P<little>(?:[ \t\r\n]\0)*<\0[!?a-zA-Z]\0)|(?:\0[ \t\r\n])*\0<\0[!?a-zA-Z]")
 _META_BYTES = 16 << 10  # the standard looks at the first 1,024; real pages put scripts before it
 
 # Python's codecs that hold all a browser reads under the same label (the standard's own tables are larger too).
@@ -32,8 +33,8 @@ _WIDER = {
     "koi8-r": "koi8-u",  # the standard keeps them apart, but only box-drawing characters differ
 }
 _OTHER_SCRIPTS = frozenset(
-    "cp1251 cp1253 cp1255 cp1256 cp866 cp874 iso8859-5 iso8859-6 iso8859-7 iso8859-8 koi8-u".split()
-    + "gb18030 big5hkscs cp932 cp949 euc_jp".split()
+    ("cp1251", "cp1253", "cp1255", "cp1256", "cp866", "cp874", "iso8859-5", "iso8859-6", "iso8859-7", "iso8859-8")
+    + ("koi8-u", "gb18030", "big5hkscs", "cp932", "cp949", "euc_jp")
 )
 _OTHER_SCRIPT_BYTES = 64  # bytes outside ASCII that it takes to believe them more than a declared Latin-1
 _BROKEN_PER_BYTE = 0.01  # of the bytes outside ASCII: a declaration is believed up to so many broken characters
@@ -112,8 +113,6 @@ def _count_broken(payload: bytes, encoding: str) -> int:
 
 
 def _find_utf16(payload: bytes) -> str | None:
-    """UTF-16 without a mark: markup in it has a zero in every other byte."""
-    head = payload[: 2 << 10]
-    if head[1::2].count(0) > 0.4 * len(head):
-        return "utf-16-le"
-    return "utf-16-be" if head[0::2].count(0) > 0.4 * len(head) else None
+    """UTF-16 without a mark, seen by how markup in it begins."""
+    match = _UTF16.match(payload)
+    return None if match is None else "utf-16-le" if match["little"] else "utf-16-be"

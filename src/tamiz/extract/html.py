@@ -21,13 +21,17 @@ NESTING_MAX = 2000
 """Elements open at once; resiliparse takes 0.04 s for 2,000 and, growing with the square, 153 s for 100,000."""
 
 _TAG = re.compile(rb"<[a-zA-Z!/?][^<>]*>")
-_OTHER_FORMATS = (b"%PDF-", b"\x89PNG", b"GIF8", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b\x08", b"RIFF", b"\xd0\xcf\x11\xe0")
+_OTHER_FORMATS = tuple(b"%PDF-|\x89PNG|GIF8|\xff\xd8\xff|PK\x03\x04|\x1f\x8b\x08|RIFF|\xd0\xcf\x11\xe0".split(b"|"))
 _CONTROLS = bytes([*range(9), 11, *range(14, 32), 127])  # not in HTML, or not in XML
+# The same as character references: one of them, and lxml raises in the midst of trafilatura, which then finds no text.
+_CONTROL_REFERENCE = re.compile(
+    rb"&#(?:0*(?:[1-8]|11|1[4-9]|2[0-9]|3[01])|x0*(?:[1-8bef]|1[0-9a-f]|fff[ef]))(?:;|(?![0-9a-f]))", re.IGNORECASE
+)
 _SPACE_BEFORE_BREAK = re.compile(r"[ \t\u00a0]+(?=\n|\Z)")
 
 # Elements that have no end tag, or whose end tag may be left out: they do not nest, or only with others around them.
-_FLAT = b"""area base basefont body br col colgroup dd dt embed frame head hr html img input keygen li link meta optgroup
-option p param rp rt source tbody td tfoot th thead tr track wbr""".split()
+_FLAT = b"""area base basefont body br col colgroup dd dt embed frame head hr html img input keygen li link meta
+optgroup option p param rp rt source tbody td tfoot th thead tr track wbr""".split()
 
 
 class PageError(Exception):
@@ -47,6 +51,7 @@ def extract_page(payload: bytes, charset: str | None, engine: str) -> str:
     if payload.startswith(_OTHER_FORMATS):
         raise PageError("extract_not_html")
     page = decode_page(payload, charset).encode().translate(None, _CONTROLS)
+    page = _CONTROL_REFERENCE.sub(b"", page)
     if _TAG.search(page) is None:
         raise PageError("extract_not_html")
     if measure_nesting(page) > NESTING_MAX:

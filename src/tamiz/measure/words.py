@@ -235,10 +235,8 @@ def count_sentences(offsets: I64, data: U8, words: Words) -> I32:
     never none).
     """
     counts = np.zeros(len(offsets) - 1, dtype=np.int32)
-    frozen = Words(*map(freeze, words))
-    _count_documents(
-        freeze(offsets), freeze(data), frozen.doc_offsets, frozen.starts, frozen.lengths, frozen.flags, counts
-    )
+    columns = [freeze(column) for column in (words.doc_offsets, words.starts, words.lengths, words.flags)]
+    _count_documents(freeze(offsets), freeze(data), columns[0], columns[1], columns[2], columns[3], counts)
     return counts
 
 

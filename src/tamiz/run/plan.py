@@ -66,7 +66,10 @@ def make_plan(config: Config, folder: Folder, cache_dir: Path) -> Plan:
     sift = make_sift_settings(config, cache_dir)
     record = read_plan_record(folder) or {"sources": []}
     pinned = {source["spec"]["name"]: source for source in record["sources"]}
-    sources = tuple(_plan_source(spec, pinned.get(spec.name)) for spec in make_source_specs(config))
+    try:
+        sources = tuple(_plan_source(spec, pinned.get(spec.name)) for spec in make_source_specs(config))
+    except SourceError as error:
+        raise SourceError(f"{error}{_offer_sample(config)}") from error
     tokens, pack = make_token_settings(config, cache_dir), make_pack_settings(config)
     tokenizer = open_tokenizer(tokens)
     choose_dtype(tokenizer.n_vocab, pack.dtype)  # an impossible dtype is an error now, not after sift
@@ -95,6 +98,14 @@ def _plan_source(spec: Source, pinned: dict[str, Any] | None) -> PlannedSource:
     if not listing.splits:
         raise SourceError(f"source {spec.name} is empty: {len(listing.files)} files without a record that is selected")
     return PlannedSource(spec, listing.revision, listing.splits)
+
+
+def _offer_sample(config: Config) -> str:
+    """Where to go when a source cannot be reached: only said, never gone."""
+    for name, source in config.sources.items():
+        if source.kind == "sample" and name not in config.source_names:
+            return f". Without a network: make corpus CONFIG={config.name}.yaml SOURCE={name}"
+    return ""
 
 
 def publish_plan(folder: Folder, plan: Plan) -> None:

@@ -19,12 +19,15 @@ from typing import Any
 import huggingface_hub
 
 _SILENCE_SECONDS = 24.0  # for all tries of one request; on a busy machine giving up takes its time too
+_SILENCE_SECONDS_BEFORE_ANY_ANSWER = 10.0  # a Hub that has never answered is out of reach rather than out of sorts
 _TRY_SECONDS = 8.0  # to connect, and between two pieces of an answer
 _FIRST_PAUSE_SECONDS = 0.5  # doubled after each try
 _PAUSE_SECONDS_MAX = 4.0
 _N_TRIES = 10
 _ASKED_PAUSE_SECONDS_MAX = 300.0  # the Hub counts requests in windows of five minutes
 _TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
+
+_has_answered = False  # the Hub, in this process
 
 _log = logging.getLogger(__name__)
 
@@ -58,10 +61,12 @@ def install() -> None:
 
 def send_patiently(send: Callable[[], Any], request: Any, failures: type[Exception]) -> Any:
     """The response to `request`, with any status that another try would not change. Raises UnreachableError."""
+    global _has_answered
     started = time.monotonic()
     asked = 0.0  # seconds the Hub asked us to wait: they are no silence
     for n_before in range(_N_TRIES):
-        left = _SILENCE_SECONDS - (time.monotonic() - started - asked)
+        silence = _SILENCE_SECONDS if _has_answered else _SILENCE_SECONDS_BEFORE_ANY_ANSWER
+        left = silence - (time.monotonic() - started - asked)
         seconds = min(_TRY_SECONDS, left)
         request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), seconds)
         pause: float | None = None
@@ -70,6 +75,7 @@ def send_patiently(send: Callable[[], Any], request: Any, failures: type[Excepti
         except failures as error:
             cause = str(error) or type(error).__name__
         else:
+            _has_answered = True
             if response.status_code not in _TRANSIENT:
                 return response
             response.close()
@@ -83,7 +89,7 @@ def send_patiently(send: Callable[[], Any], request: Any, failures: type[Excepti
                 _log.warning("the Hub asks to wait %.0f s (%s)", pause, cause)
         else:
             pause = min(_FIRST_PAUSE_SECONDS * 2**n_before, _PAUSE_SECONDS_MAX) * random.uniform(0.5, 1.0)
-            if time.monotonic() - started - asked + pause > _SILENCE_SECONDS - _TRY_SECONDS / 2:
+            if time.monotonic() - started - asked + pause > silence - _TRY_SECONDS / 2:
                 break
         time.sleep(pause)
     raise UnreachableError(cause)
