@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tamiz.config import load_config
+from tamiz.config_file import load_config
 from tamiz.errors import ConfigError
 
 BASE: dict[str, Any] = {"name": "x", "source": "a", "sources": {"a": {"kind": "sample"}}}

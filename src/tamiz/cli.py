@@ -43,7 +43,7 @@ def _say(text: str) -> None:
 
 def _load(config_file: Path, overrides: list[str] | None, run_dir: Path | None) -> tuple[Config, Place]:
     """The config, and its place: a source other than the file's own gets a run directory of its own."""
-    from tamiz.config import load_config
+    from tamiz.config_file import load_config
     from tamiz.run.build import Place
 
     config = load_config(config_file, overrides or [])
@@ -61,7 +61,7 @@ def _cache_dir() -> Path:
 
 def _open_run(run: Path) -> tuple[Config, Folder, Plan]:
     """A finished or unfinished run, with the plan that its own copy of the config makes today."""
-    from tamiz.config import load_config
+    from tamiz.config_file import load_config
     from tamiz.run.plan import make_plan, read_plan_record
 
     folder = _open_folder(run)

@@ -1,4 +1,4 @@
-"""One YAML file becomes one Config. Unknown keys, wrong types and impossible values are errors with the key in them."""
+"""The config as typed values: unknown keys, wrong types and impossible values are errors with the key in them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
 
 from tamiz.decide.recipes import LINE_RULES, RECIPES
 from tamiz.errors import ConfigError
@@ -17,15 +16,18 @@ Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
 
 class Condition(_Model):
     """A condition on a column of the source: `{min: 3}`, `{max: 5}`, `{min: 1, max: 2}` or `{in: [en, de]}`."""
 
     min: float | None = None
+    """smallest value selected"""
     max: float | None = None
+    """largest value selected"""
     in_: Annotated[list[str] | list[int] | None, Field(alias="in")] = None
+    """the values selected, instead of min and max"""
 
     @model_validator(mode="after")
     def _check(self) -> Condition:
@@ -40,8 +42,11 @@ class Condition(_Model):
 
 class _Source(_Model):
     license: str | None = None
+    """for the dataset card, as the Hub spells it, e.g. odc-by"""
     where: dict[str, Condition] = {}
+    """conditions by column; only documents that satisfy all are read, a null satisfies none"""
     limit: PositiveInt | None = None
+    """documents to read, of those that `where` selects, in the order of the files"""
 
 
 class SampleSource(_Source):
@@ -55,7 +60,9 @@ class FileSource(_Source):
 
     kind: Literal["parquet", "jsonl"]
     paths: Annotated[list[str], Field(min_length=1)]
+    """files, folders, or patterns with `*`, `?`, `**`"""
     text_column: str = "text"
+    """the column, or JSON key, that holds the text"""
 
 
 class HubSource(_Source):
@@ -63,10 +70,15 @@ class HubSource(_Source):
 
     kind: Literal["hub"]
     dataset: str
+    """owner/name"""
     subset: str | None = None
+    """config of the dataset, e.g. sample-10BT; null is its default one"""
     split: str = "train"
+    """split of the dataset"""
     revision: str | None = None
+    """branch, tag or commit; pinned to a commit when the plan is made"""
     text_column: str = "text"
+    """the column, or JSON key, that holds the text"""
 
 
 Source: TypeAlias = Annotated[SampleSource | FileSource | HubSource, Field(discriminator="kind")]
@@ -76,27 +88,39 @@ class Language(_Model):
     """Keep documents whose language is in `keep` with a score strictly above `min_score`."""
 
     keep: Annotated[list[str], Field(min_length=1)]
+    """fastText labels, e.g. [en]"""
     min_score: Fraction = 0.65
+    """FineWeb's bound"""
     recompute: bool = False
+    """identify every document, also where the source has `language` and `language_score`"""
     model: str | None = None
+    """path of lid.176.ftz; null looks in the installed packages, then downloads it once"""
 
 
 class Domain(_Model):
     """Keep documents whose weighted lexicon hits per 1,000 words and distinct terms reach the bounds."""
 
     lexicon: str
+    """path of a .tsv with term, weight, area (lexicons/cyber.tsv explains the format)"""
     score_min: Annotated[float, Field(ge=0)] | None = None
+    """bound on `domain_score`, weighted hits per 1,000 words, each term counted three times at most"""
     terms_min: Annotated[int, Field(ge=0)] | None = None
+    """bound on `domain_terms`, distinct terms found"""
 
 
 class MinHash(_Model):
     """Near copies: `bands` x `rows` out of `hashes`, or a `similarity` for which they are chosen."""
 
     ngram: PositiveInt = 5
+    """words per shingle"""
     hashes: PositiveInt = 112
+    """hash functions there may be"""
     bands: PositiveInt = 14
+    """bands; two documents that agree in one are near copies"""
     rows: PositiveInt = 8
+    """hashes per band"""
     similarity: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
+    """Jaccard similarity to find, instead of bands and rows"""
 
     @model_validator(mode="after")
     def _check(self) -> MinHash:
@@ -114,20 +138,30 @@ class Dedup(_Model):
     """Exact copies, near copies, or both; `minhash: null` is off."""
 
     exact: bool = True
+    """remove documents whose normalised text occurred before"""
     minhash: MinHash | None = MinHash()
+    """remove documents that resemble an earlier one; null is off"""
 
 
 class Pack(_Model):
     """Tokens and sequences."""
 
     tokenizer: str = "tekken"
+    """tekken (Mistral's), the path of a tokenizer.json, or a Hub repository (owner/name)"""
     sequence_length: Annotated[int, Field(ge=2)] = 4096
+    """tokens per row"""
     strategy: Literal["best_fit", "concat"] = "best_fit"
+    """best_fit cuts only documents longer than a row; concat lays documents end to end and cuts anywhere"""
     shard_tokens: PositiveInt = 100_000_000
+    """tokens per file, about"""
     holdout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.002
+    """share of documents that goes to validation-*.parquet, chosen by a hash of doc_id and the seed"""
     bos: bool = False
+    """begin each document with the tokenizer's BOS; EOS always ends one"""
     eos: str | None = None
+    """the end-of-document token of a tokenizer.json that has none of the well-known names"""
     dtype: Literal["auto", "uint16", "int32"] = "auto"
+    """type of the ids; auto is uint16 where the vocabulary fits"""
 
     @model_validator(mode="after")
     def _check(self) -> Pack:
@@ -140,7 +174,9 @@ class Run(_Model):
     """How to run; never part of a fingerprint."""
 
     workers: PositiveInt | Literal["auto"] = "auto"
+    """processes; auto is the number of cores"""
     engine: Literal["local"] = "local"
+    """where units run"""
 
 
 Bound: TypeAlias = float | int | bool | None
@@ -151,16 +187,27 @@ class Config(_Model):
     directory."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    """names the run directory, runs/<name>"""
     seed: int = 0
+    """of every random choice"""
     source: str | Annotated[list[str], Field(min_length=1)]
+    """which of `sources` to read; a list reads several, in this order"""
     sources: Annotated[dict[str, Source], Field(min_length=1)]
+    """by name"""
     language: Language | None = None
+    """null keeps every language"""
     rules: dict[str, dict[str, Bound]] = {}
+    """bounds by recipe"""
     domain: Domain | None = None
+    """null keeps every domain"""
     redact: list[Literal["email", "ip"]] = []
+    """what to replace in kept texts: e-mail addresses, public IPv4 addresses"""
     dedup: Dedup = Dedup()
+    """exact and near copies"""
     pack: Pack = Pack()
+    """tokens and sequences"""
     run: Run = Run()
+    """how to run"""
     folder: Path = Path()
 
     @property
@@ -173,11 +220,11 @@ class Config(_Model):
     def _check_rules(cls, rules: dict[str, dict[str, Bound]]) -> dict[str, dict[str, Bound]]:
         for recipe, bounds in rules.items():
             if recipe not in RECIPES:
-                raise ValueError(f"unknown recipe {recipe!r}{_suggest(recipe, RECIPES)}")
+                raise ValueError(f"unknown recipe {recipe!r}{suggest(recipe, RECIPES)}")
             known = {**RECIPES[recipe], **(LINE_RULES if recipe == "c4" else {})}
             for key, bound in bounds.items():
                 if key not in known:
-                    raise ValueError(f"unknown rule {recipe}.{key}{_suggest(key, known)}")
+                    raise ValueError(f"unknown rule {recipe}.{key}{suggest(key, known)}")
                 if isinstance(known[key], bool) != isinstance(bound, bool) and bound is not None:
                     raise ValueError(f"{recipe}.{key} is {bound!r}; the published value is {known[key]!r}")
                 if key in LINE_RULES and not isinstance(bound, int):
@@ -189,7 +236,7 @@ class Config(_Model):
     def _check_sources(self) -> Config:
         for name in self.source_names:
             if name not in self.sources:
-                raise ValueError(f"source is {name!r}{_suggest(name, self.sources)}")
+                raise ValueError(f"source is {name!r}{suggest(name, self.sources)}")
         if len(set(self.source_names)) != len(self.source_names):
             raise ValueError(f"source names one source twice: {self.source_names}")
         return self
@@ -217,89 +264,7 @@ def _check_order(recipe: str, bounds: Mapping[str, Bound]) -> None:
             raise ValueError(f"{key} {low} > {key[:-4]}_max {high} in {recipe}; no document can pass")
 
 
-def _suggest(word: str, known: Mapping[str, object] | Sequence[str]) -> str:
+def suggest(word: str, known: Mapping[str, object] | Sequence[str]) -> str:
+    """What to say after an unknown word: the nearest known one, or all of them."""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(map(str, known))}"
-
-
-def load_config(path: Path, overrides: Sequence[str] = (), folder: Path | None = None) -> Config:
-    """Read the YAML file, put `a.b=value` overrides (values in YAML) over it, and check the whole.
-
-    `folder`: where its relative paths start, if not beside the file (a run's copy of its config).
-    """
-    if path.suffix not in {".yaml", ".yml"}:
-        raise ConfigError(f"{path}: the config is a .yaml file")
-    try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.yaml")], n=1)
-        raise ConfigError(f"{path}: no such config file" + (f"; did you mean {near[0]}?" if near else "")) from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: cannot read the config: {' '.join(str(error).split())}") from None
-    if not isinstance(raw, dict):
-        raise ConfigError(f"{path}: a config is a mapping of keys, seen {type(raw).__name__}")
-    for override in overrides:
-        _put_override(raw, override)
-    if "folder" in raw:
-        raise ConfigError(f"{path}: unknown key folder")
-    try:
-        return Config.model_validate({**raw, "folder": folder or path.parent})
-    except ValidationError as error:
-        raise ConfigError(f"{path}: " + "; ".join(_explain_error(e) for e in error.errors())) from None
-
-
-def _put_override(raw: dict[str, Any], override: str) -> None:
-    key, equals, text = override.partition("=")
-    if not equals or not key.strip():
-        raise ConfigError(f"--set {override!r}: write key=value, for instance pack.sequence_length=2048")
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise ConfigError(f"--set {key}: {text!r} is not a YAML value") from None
-    *parents, last = key.strip().split(".")
-    node = raw
-    for name in parents:
-        if node.get(name) is None:
-            node[name] = {}
-        node = node[name]
-        if not isinstance(node, dict):
-            raise ConfigError(f"--set {key}: {name} is {node!r}, not a mapping")
-    node[last] = value
-
-
-_TAGS = {"sample", "parquet", "jsonl", "hub"}
-_BRANCHES = {"str", "int", "float", "bool", "list[str]", "list[int]", "literal['auto']"}
-
-
-def _explain_error(error: Any) -> str:
-    """One sentence from one pydantic error: key, value seen, what to do."""
-    kinds = error["type"]
-    location = [str(part) for part in error["loc"]]
-    location = [part for i, part in enumerate(location) if not (part in _TAGS and i == 2 and location[0] == "sources")]
-    key = ".".join(part for part in location if part.lower() not in _BRANCHES and not part.startswith("constrained"))
-    message = error["msg"].removeprefix("Value error, ")
-    if kinds == "extra_forbidden":
-        return f"unknown key {key}{_suggest(location[-1], _known_keys(location))}"
-    if kinds == "missing":
-        return f"{key} is missing"
-    if kinds == "union_tag_invalid":
-        return f"{key}.kind is {error['input'].get('kind')!r}; known are sample, parquet, jsonl, hub"
-    if kinds == "union_tag_not_found":
-        return f"{key}.kind is missing; known are sample, parquet, jsonl, hub"
-    if kinds == "value_error":
-        return f"{key}: {message}" if key else message
-    return f"{key} is {error['input']!r}: {message[0].lower()}{message[1:]}"
-
-
-def _known_keys(location: list[str]) -> list[str]:
-    """The keys that may stand where `location` ends."""
-    sections: dict[str, type[BaseModel]] = {
-        "language": Language, "domain": Domain, "dedup": Dedup, "minhash": MinHash, "pack": Pack, "run": Run,
-    }  # fmt: skip
-    if len(location) == 1:
-        return [name for name in Config.model_fields if name != "folder"]
-    if location[0] == "sources":
-        models: list[type[BaseModel]] = [FileSource, HubSource, SampleSource]
-        return sorted({name for model in models for name in model.model_fields})
-    section = sections.get(location[-2])
-    return list(section.model_fields) if section else []
