@@ -31,7 +31,7 @@ One YAML file is one config. Unknown keys, wrong types and impossible values are
 directory.
 """
 
-RULES = """A recipe that is left out is off; a rule set to null is off. A document fails a `_min` rule when its metric
+RULES = """A recipe left out or set to null is off; so is a rule set to null. A document fails a `_min` rule when its metric
 is below the bound, a `_max` rule when it is above; equality passes, and so does a metric that is null.
 """
 

@@ -73,6 +73,12 @@ def test_published_bounds_stand_unless_changed_and_null_is_off(tmp_path: Path) -
     assert bounds["frac_alpha_words_min"] == 0.8
 
 
+def test_a_recipe_set_to_null_is_left_out(tmp_path: Path) -> None:
+    path = write(tmp_path, rules={"c4": {}, "gopher_quality": {}})
+    assert list(load_config(path, ["rules.c4=null"]).rules) == ["gopher_quality"]
+    assert load_config(path, ["rules.c4=null"]) == load_config(write(tmp_path, rules={"gopher_quality": {}}))
+
+
 def test_overrides_take_yaml_values_and_make_sections(tmp_path: Path) -> None:
     path = write(tmp_path)
     config = load_config(path, ["pack.sequence_length=128", 'sources.b={kind: parquet, paths: ["x"]}', "source=b"])

@@ -37,6 +37,10 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="a run directory, for i
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
+class _InterruptedError(BaseException):
+    """Ctrl-C or SIGTERM. Not KeyboardInterrupt: typer would end the program on that without a word."""
+
+
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
@@ -183,10 +187,11 @@ def _options(
 def main() -> None:
     """Entry point: exit 0 done, 1 the run failed, 2 the config or command line is wrong, 130 interrupted."""
     os.environ.setdefault("NUMBA_CACHE_DIR", str(name_kernel_folder(_cache_dir())))  # workers inherit it
+    signal.signal(signal.SIGINT, _interrupt)
     signal.signal(signal.SIGTERM, _interrupt)  # how spot machines and schedulers say goodbye
     try:
         sys.exit(app(standalone_mode=False) or 0)  # gives back the code of typer.Exit
-    except (KeyboardInterrupt, typer.Abort):
+    except _InterruptedError:
         _say("interrupted; the same command goes on from what is published")
         sys.exit(130)
     except _UsageError as error:
@@ -198,4 +203,4 @@ def main() -> None:
 
 
 def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
+    raise _InterruptedError

@@ -197,7 +197,7 @@ class Config(_Model):
     language: Language | None = None
     """null keeps every language"""
     rules: dict[str, dict[str, Bound]] = {}
-    """bounds by recipe"""
+    """bounds by recipe; a recipe left out or null is off"""
     domain: Domain | None = None
     """null keeps every domain"""
     redact: list[Literal["email", "ip"]] = []
@@ -214,6 +214,12 @@ class Config(_Model):
     def source_names(self) -> list[str]:
         """The sources this run reads, in order."""
         return [self.source] if isinstance(self.source, str) else list(self.source)
+
+    @field_validator("rules", mode="before")
+    @classmethod
+    def _leave_out(cls, rules: Any) -> Any:
+        """A recipe set to null is left out: how an override switches one off."""
+        return {k: v for k, v in rules.items() if v is not None} if isinstance(rules, dict) else rules
 
     @field_validator("rules")
     @classmethod
