@@ -97,6 +97,8 @@ def build(
     overrides += [f"run.workers={workers}"] if workers else []
     overrides += [f"run.engine={engine}"] if engine else []
     config, place = _load(config_file, overrides, run_dir)
+    if not Path(os.environ["NUMBA_CACHE_DIR"]).exists():
+        _say("compiling the kernels: about a minute, on the first run only")
     summary = build_corpus(config, place, _say)
     _print_end(config_file, config, place, summary)
 

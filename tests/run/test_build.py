@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -136,3 +137,48 @@ def test_verify_finds_damage(cyber: Path, tmp_path: Path, damage: str) -> None:
     assert verified.returncode == 1, verified.stdout
     assert "train-0000" in verified.stdout
     assert "Traceback" not in verified.stderr
+
+
+def test_the_corpus_folder_is_a_dataset(cyber: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys, datasets; folder = sys.argv[1];"
+        "rows = datasets.load_dataset(folder, cache_dir=sys.argv[2])['train'];"
+        "shards = folder + '/train-*.parquet';"
+        "files = datasets.load_dataset('parquet', data_files=shards, cache_dir=sys.argv[2])['train'];"
+        "assert len(rows) == len(files) == int(sys.argv[3]); assert sum(rows[0]['seq_lens']) == 4096"
+    )
+    rows = pq.read_metadata(cyber / "corpus" / "train-00000.parquet").num_rows
+    arguments = [sys.executable, "-c", code, str(cyber / "corpus"), str(tmp_path), str(rows)]
+    loaded = subprocess.run(arguments, env=os.environ | {"HF_HUB_OFFLINE": "1"}, capture_output=True, check=False)
+    assert loaded.returncode == 0, loaded.stderr.decode()
+
+
+def test_a_directory_of_another_config_and_a_wrong_key_are_refused(cyber: Path) -> None:
+    other = build(cyber, config="configs/fineweb-edu.yaml")
+    assert other.returncode == 2
+    assert "made by config 'cyber'" in other.stderr
+    wrong = build(cyber, "--set", "pack.sequence_lenght=5")
+    assert wrong.returncode == 2
+    assert "did you mean 'sequence_length'?" in wrong.stderr
+
+
+def test_jsonl_with_bad_lines_is_quarantined_by_position(tmp_path: Path) -> None:
+    import zstandard
+
+    good = json.dumps({"text": "A short text, but a text. It has two sentences."})
+    lines = [good, "{broken", '{"text": null}', '{"other": 1}', "[1]", good.replace("short", "longer")]
+    data = "\n".join(lines).encode()
+    (tmp_path / "in.jsonl.zst").write_bytes(zstandard.compress(data))
+    (tmp_path / "c.yaml").write_text(
+        "name: c\nsource: a\nsources: {a: {kind: jsonl, paths: [in.jsonl.zst]}}\ndedup: {minhash: {similarity: 0.8}}\n"
+        "pack: {sequence_length: 16, shard_tokens: 1000, holdout: 0.0, bos: true}\n"
+    )
+    built = build(tmp_path / "run", config=str(tmp_path / "c.yaml"))
+    assert built.returncode == 0, built.stderr
+    outcomes = read_outcomes(tmp_path / "run")
+    starts = [0] + [i + 1 for i, byte in enumerate(data) if byte == ord("\n")]
+    reasons = [None, "bad_json", "text_missing", "text_missing", "not_an_object", None]
+    assert {origin: seen["quarantine"] for origin, seen in outcomes.items()} == {
+        f"in.jsonl.zst#{start}": reason for start, reason in zip(starts, reasons, strict=True)
+    }
+    assert run_tamiz("verify", str(tmp_path / "run")).returncode == 0

@@ -41,4 +41,4 @@ def format_summary(summary: Summary) -> str:
     if summary["quarantine"]:
         lines += ["", f"{'quarantined, by reason':44}{'documents':>12}"]
         lines += [f"{reason:44}{count:>12,}" for reason, count in summary["quarantine"].items()]
-    return "\n".join(lines)
+    return "\n".join(line.rstrip() for line in lines)
