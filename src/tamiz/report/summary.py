@@ -26,7 +26,7 @@ def build_summary(
     sift: Mapping[str, Tally],
     dedup: Tally,
     tokens: Tally,
-    shards: Sequence[Mapping[str, int]],
+    shards: Sequence[Mapping[str, Any]],
     sequence_length: int,
     rules: Sequence[str],
 ) -> Summary:
@@ -36,7 +36,7 @@ def build_summary(
     tokens, padding, text_bytes, pieces. `rules`: names of all rules, in recipe order.
     """
     read = merge_tallies(sift.values())
-    packed = merge_tallies(shards)
+    packed = merge_tallies({name: shard[name] for name in _PACKED} for shard in shards)
     summary: Summary = {
         **facts,
         "documents": {
@@ -80,6 +80,7 @@ def build_summary(
     return summary
 
 
+_PACKED = ("rows", "documents", "tokens", "padding", "text_bytes", "pieces")
 _SIFTED = ("read", "quarantined", "rejected", "kept")
 
 

@@ -119,6 +119,7 @@ def pack_shard(unit: ShardUnit, report: Report) -> Done:
         "padding": n_rows * settings.sequence_length - unit.n_tokens,
         "text_bytes": int(documents.n_bytes.sum()),
         "pieces": len(pieces.row),
+        "parts": [path.rpartition("/")[2].removesuffix(".parquet") for path, _, _ in unit.ranges],
     }
     done = Done(unit.name, {"shard": file.output}, {}, facts)
     record_done(folder, unit.place, done)

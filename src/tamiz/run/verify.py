@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +23,8 @@ from tamiz.pack.decode import (
 )
 from tamiz.pack.tokenizer import Tokenizer
 from tamiz.run.corpus import MANIFEST
-from tamiz.run.ledger import Done, read_done
+from tamiz.run.dedup import KeptPart
+from tamiz.run.ledger import read_done
 from tamiz.run.pack import CORPUS
 from tamiz.run.plan import read_plan_record
 from tamiz.run.sift import list_kept
@@ -67,10 +68,13 @@ def verify_corpus(folder: Folder, cache_dir: Path) -> Verified:
     spelling = make_token_bytes(tokenizer) if tokenizer.is_lossless else None
     context = _Context(folder, manifest, tokenizer, spelling)
     problems = list(_check_files(context))
-    texts = _KeptTexts(folder, list(read_done(folder, record["places"]["sift"]).values()))
+    kept = {part.name: part for part in list_kept(list(read_done(folder, record["places"]["sift"]).values()))}
+    shards = read_done(folder, record["places"]["pack"])
     documents = tokens = 0
     for entry in manifest["files"]:
-        shard = _verify_shard(context, entry, texts)
+        done = shards.get(entry["path"].removesuffix(".parquet"))
+        parts = [kept[name] for name in (done.facts["parts"] if done else kept) if name in kept]
+        shard = _verify_shard(context, entry, parts)
         problems += [f"{entry['path']}: {problem}" for problem in shard.problems]
         documents += shard.documents
         tokens += shard.tokens
@@ -92,29 +96,21 @@ def _check_files(context: _Context) -> Iterator[str]:
             yield str(error)
 
 
-class _KeptTexts:
-    """The texts of kept documents by doc_id: an index of (part, row group, row), texts read a row group at a time."""
-
-    def __init__(self, folder: Folder, parts: list[Done]) -> None:
-        self._folder = folder
-        self._parts = list_kept(parts)
-
-    def read(self, doc_ids: pa.Array) -> pa.Table:
-        """doc_id and text of those of `doc_ids` that were kept; scans the doc_id column of all parts."""
-        found = []
-        for part in self._parts:
-            with self._folder.open(part.kept) as file:
-                parquet = pq.ParquetFile(file)
-                for group in range(parquet.num_row_groups):
-                    ids = parquet.read_row_group(group, columns=["doc_id"]).column(0)
-                    mask = pc.is_in(ids, value_set=doc_ids)
-                    if pc.any(mask).as_py():
-                        found.append(parquet.read_row_group(group, columns=["doc_id", "text"]).filter(mask))
-        schema = pa.schema([pa.field("doc_id", doc_ids.type), pa.field("text", pa.large_string())])
-        return pa.concat_tables([schema.empty_table(), *(table.cast(schema) for table in found)])
+def _read_texts(folder: Folder, parts: Sequence[KeptPart], doc_ids: pa.Array) -> pa.Table:
+    """doc_id and text of those of `doc_ids` that these parts kept; reads the texts of the row groups they are in."""
+    found = []
+    for part in parts:
+        with folder.open(part.kept) as file:
+            parquet = pq.ParquetFile(file)
+            for group in range(parquet.num_row_groups):
+                mask = pc.is_in(parquet.read_row_group(group, columns=["doc_id"]).column(0), value_set=doc_ids)
+                if pc.any(mask).as_py():
+                    found.append(parquet.read_row_group(group, columns=["doc_id", "text"]).filter(mask))
+    schema = pa.schema([pa.field("doc_id", doc_ids.type), pa.field("text", pa.large_string())])
+    return pa.concat_tables([schema.empty_table(), *(table.cast(schema) for table in found)])
 
 
-def _verify_shard(context: _Context, entry: dict[str, Any], texts: _KeptTexts) -> Verified:
+def _verify_shard(context: _Context, entry: dict[str, Any], parts: Sequence[KeptPart]) -> Verified:
     facts = context.manifest["tokenizer"]
     bos_id, eos_id = facts["bos_id"], facts["eos_id"]
     try:
@@ -142,7 +138,7 @@ def _verify_shard(context: _Context, entry: dict[str, Any], texts: _KeptTexts) -
     n_bytes = 0
     for first, past in _cut_slices(offsets):
         ids = documents.doc_ids.slice(first, past - first)
-        kept = texts.read(ids)
+        kept = _read_texts(context.folder, parts, ids)
         order = pc.index_in(ids, value_set=kept.column("doc_id"))
         if order.null_count:
             problems.append(f"{order.null_count} documents are not among the kept ones")
