@@ -21,9 +21,11 @@ _BUFFER_BYTES = 1 << 20
 # documents hold some 2 MB of compressed text each, so that this saves 7 requests of 8.
 _WINDOW_BYTES = 16 << 20
 _PIECE_BYTES = 4 << 20  # remote, when one row group alone is larger than the window
-# Rows decoded at once. A batch is put together from these, for nothing in a file tells how large its largest text is: a
-# dictionary of a megabyte may stand for gigabytes.
-_STEP_ROWS = 8
+# A batch is put together from steps of few rows, because nothing in a file tells how large its largest text is: a
+# dictionary of a megabyte may stand for gigabytes. A step holds no more than this, or 8 times the largest text. 8 rows
+# cost 2.6 ms per MB of text, 32 (FineWeb's row groups) 1.1.
+_STEP_BYTES = 128 << 20
+_STEP_ROWS_MIN = 8
 
 UNREADABLE = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
 """What pyarrow raises for damaged bytes; ValueError for a name in the footer that is not UTF-8."""
@@ -149,8 +151,16 @@ def iterate_groups(
             table.raw.keep(span for group in window for span in find_spans(table, group, columns))
         for group in window:
             # One thread: a worker is one core.
-            steps = table.file.iter_batches(_STEP_ROWS, row_groups=[group], columns=columns, use_threads=False)
+            n_rows = _choose_rows(table, group)
+            steps = table.file.iter_batches(n_rows, row_groups=[group], columns=columns, use_threads=False)
             yield group, _join_steps(steps)
+
+
+def _choose_rows(table: Table, group: int) -> int:
+    facts = table.file.metadata.row_group(group)
+    n_bytes: int = max(1, facts.column(table.index[table.text]).total_uncompressed_size)
+    n_rows = max(_STEP_ROWS_MIN, _STEP_BYTES // n_bytes)
+    return max(1, min(BATCH_ROWS, n_rows, _STEP_BYTES * int(facts.num_rows) // n_bytes))
 
 
 def _join_steps(steps: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
