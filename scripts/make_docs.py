@@ -48,6 +48,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "dedup": config.Dedup,
     "dedup.minhash": config.MinHash,
     "pack": config.Pack,
+    "quarantine": config.Quarantine,
     "run": config.Run,
 }
 

@@ -170,6 +170,14 @@ class Pack(_Model):
         return self
 
 
+class Quarantine(_Model):
+    """When too much of a source cannot be read, the run stops instead of leaving it out."""
+
+    max_share: Fraction | None = None
+    """share of a source's documents, or of its bytes, that may be quarantined; null is 0.01, but 0.03 for the bundled
+    sample, which has broken records on purpose"""
+
+
 class Run(_Model):
     """How to run; never part of a fingerprint."""
 
@@ -206,6 +214,8 @@ class Config(_Model):
     """exact and near copies"""
     pack: Pack = Pack()
     """tokens and sequences"""
+    quarantine: Quarantine = Quarantine()
+    """how much may be unreadable"""
     run: Run = Run()
     """how to run"""
     folder: Path = Path()
@@ -253,6 +263,12 @@ class Config(_Model):
             if (base / path).is_file():
                 return base / path
         raise ConfigError(f"{key}: no file {path!r} in {self.folder.resolve()} or {Path().resolve()}")
+
+    def max_quarantined(self, source: str) -> float:
+        """The share of a source that may be quarantined."""
+        if self.quarantine.max_share is not None:
+            return self.quarantine.max_share
+        return 0.03 if self.sources[source].kind == "sample" else 0.01
 
     def recipe_bounds(self, recipe: str) -> dict[str, Bound]:
         """The recipe's published rules with the config's bounds over them, in recipe order."""

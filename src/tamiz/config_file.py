@@ -19,6 +19,7 @@ from tamiz.config import (
     Language,
     MinHash,
     Pack,
+    Quarantine,
     Run,
     SampleSource,
     suggest,
@@ -99,6 +100,7 @@ def _known_keys(location: list[str]) -> list[str]:
     """The keys that may stand where `location` ends."""
     sections: dict[str, type[BaseModel]] = {
         "language": Language, "domain": Domain, "dedup": Dedup, "minhash": MinHash, "pack": Pack, "run": Run,
+        "quarantine": Quarantine,
     }  # fmt: skip
     if len(location) == 1:
         return [name for name in Config.model_fields if name != "folder"]

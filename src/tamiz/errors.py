@@ -4,6 +4,7 @@
     ├── ConfigError               exit 2: the user edits the config or the command line
     ├── RunError                  exit 1: the run stopped; the message names split, position and cause
     │   ├── SourceError           a source cannot be listed or read
+    │   │   └── DamageError       one file of it cannot, and never will: quarantined when there are others
     │   ├── StoreError            an output cannot be written or read back (disk full, permissions, checksum)
     │   └── BalanceError          the books do not balance: a defect of tamiz, never of the input
     └── SchemaError               a batch breaks the contract of its boundary: a defect of tamiz
@@ -28,6 +29,10 @@ class RunError(TamizError):
 
 class SourceError(RunError):
     """A source cannot be listed or read."""
+
+
+class DamageError(SourceError):
+    """What a file holds cannot be read, whoever reads it; the other files of its source can."""
 
 
 class StoreError(RunError):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,7 +63,26 @@ def test_a_unit_that_keeps_killing_its_worker_stops_the_run_by_name(engine: Loca
     units = [(str(tmp_path / "good"), 0), (str(tmp_path / "bad"), 99)]
     with pytest.raises(RunError, match=r"bad.*died 3 times"):
         list(engine.run(die_until, units, ignore))
-    assert (tmp_path / "bad").stat().st_size <= TRIES + 1  # once perhaps beside another, then alone
+    assert (tmp_path / "bad").stat().st_size == TRIES
+
+
+def mark(unit: tuple[str, str], report: Report) -> int:
+    """Die if told to; else tell by the size of a file how often this was worked, and take longer than a death takes."""
+    kind, name = unit
+    if kind == "die" and not Path(name).exists():
+        Path(name).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    with Path(name).open("a") as file:
+        file.write("x")
+    time.sleep(1.5)
+    return os.getpid()
+
+
+def test_the_other_workers_go_on_when_one_dies(engine: LocalEngine, tmp_path: Path) -> None:
+    units = [("go on", str(tmp_path / "a")), ("die", str(tmp_path / "b"))]
+    pids = dict(engine.run(mark, units, ignore))
+    assert [(tmp_path / name).read_text() for name in "ab"] == ["x", "x"]
+    assert len(set(pids.values())) == 2
 
 
 def test_known_errors_pass_and_defects_name_their_unit(engine: LocalEngine) -> None:

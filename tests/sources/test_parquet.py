@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -192,15 +193,15 @@ def test_no_documents_is_an_error(tmp_path: Path) -> None:
         list_splits(ParquetSource("mine", (str(tmp_path),)))
 
 
-def test_a_file_that_is_no_parquet_is_named(tmp_path: Path) -> None:
+def test_a_source_of_nothing_but_damage_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"<html>404</html>")
     with pytest.raises(SourceError, match=r"a\.parquet: cannot be read as Parquet"):
         list_splits(ParquetSource("mine", (str(tmp_path),)))
 
 
-def test_damage_is_reported_after_the_rows_before_it(tmp_path: Path) -> None:
+def test_damage_loses_its_row_group_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    texts = [hashlib.sha256(str(i).encode()).hexdigest() for i in range(4000)]
+    texts = [hashlib.sha256(str(i).encode()).hexdigest() for i in range(6000)]
     options = {"use_dictionary": False, "write_page_checksum": True}
     pq.write_table(pa.table({"text": texts}), path, row_group_size=2000, **options)
     data = bytearray(path.read_bytes())
@@ -210,10 +211,40 @@ def test_damage_is_reported_after_the_rows_before_it(tmp_path: Path) -> None:
     path.write_bytes(data)
     spec = ParquetSource("s", (str(path),))
     (split,) = list_splits(spec).splits
-    reading = read_split(split, spec)
-    assert [next(reading).batch.num_rows for _ in range(2)] == [1024, 976]
-    with pytest.raises(SourceError, match=r"a\.parquet, row 2000: cannot be read as Parquet"):
-        next(reading)
+    chunks = list(read_split(split, spec))
+    rows = [row for chunk in chunks for row in chunk.batch.to_pylist()]
+    assert [row["text"] for row in rows] == texts[:2000] + [None] * 2000 + texts[4000:]
+    assert [row["origin"] for row in rows] == [f"a.parquet#{i}" for i in range(6000)]
+    assert {row["quarantine"] for row in rows if row["text"] is None} == {"parquet_unreadable"}
+    damage = [damage for chunk in chunks for damage in chunk.damage]
+    assert sum(d.n_rows for d in damage) == 2000
+    assert all(d.start <= second.data_page_offset + 200 < d.stop < path.stat().st_size for d in damage)
+    for number, chunk in enumerate(chunks):
+        again = list(read_split(split, spec, chunk.cursor))
+        assert [row for c in again for row in c.batch.to_pylist()] == rows[chunk.cursor.position :], number
+    limited = list(read_split(replace(split, limit=2500), spec))
+    assert sum(chunk.batch.num_rows for chunk in limited) == 2500
+
+
+def test_one_damaged_or_foreign_file_among_others_is_quarantined_whole(tmp_path: Path) -> None:
+    write(tmp_path / "b.parquet", [("x", 1, "en")] * 10)
+    (tmp_path / "a.parquet").write_bytes(b"<html>404</html>")
+    pq.write_table(pa.table({"body": ["x"] * 3}), tmp_path / "c.parquet")
+    pq.write_table(pa.table({"text": [1, 2]}), tmp_path / "d.parquet")
+    spec = ParquetSource("s", (str(tmp_path),))
+    splits = list_splits(spec).splits
+    assert [Split.from_json(split.to_json()) for split in splits] == list(splits)
+    rows = [row for split in splits for chunk in read_split(split, spec) for row in chunk.batch.to_pylist()]
+    reasons = ["parquet_unreadable", *[None] * 10, *["text_missing"] * 3, *["text_not_string"] * 2]
+    assert [row["quarantine"] for row in rows] == reasons
+    for limit in range(1, 17):
+        limited = ParquetSource("s", (str(tmp_path),), limit=limit)
+        if limit == 1:  # nothing but the damaged file would be read
+            with pytest.raises(SourceError, match=r"a\.parquet: cannot be read as Parquet"):
+                list_splits(limited)
+            continue
+        chunks = [chunk for split in list_splits(limited).splits for chunk in read_split(split, limited)]
+        assert [row for chunk in chunks for row in chunk.batch.to_pylist()] == rows[:limit]
 
 
 def test_a_file_that_changed_since_the_plan_is_refused(tmp_path: Path) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tamiz.report.summary import Summary
+
+_N_DAMAGE = 10
 
 _OUTCOMES = {
     "read": "read",
@@ -41,4 +45,15 @@ def format_summary(summary: Summary) -> str:
     if summary["quarantine"]:
         lines += ["", f"{'quarantined, by reason':44}{'documents':>12}"]
         lines += [f"{reason:44}{count:>12,}" for reason, count in summary["quarantine"].items()]
+    if summary["damage"]:
+        lines += ["", f"{'unreadable stretches of files':44}{'bytes':>12}{'to':>12}{'documents':>12}"]
+        lines += [_format_damage(damage) for damage in summary["damage"][:_N_DAMAGE]]
+        if len(summary["damage"]) > _N_DAMAGE:
+            lines.append(f"and {len(summary['damage']) - _N_DAMAGE:,} more: report/summary.json lists them")
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _format_damage(damage: dict[str, Any]) -> str:
+    path, n_rows = str(damage["path"])[-43:], damage["n_rows"]
+    known = f"{n_rows:,}" if n_rows > 1 else "?"
+    return f"{path:44}{damage['start']:>12,}{damage['stop']:>12,}{known:>12}"

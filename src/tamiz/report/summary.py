@@ -27,13 +27,15 @@ def build_summary(
     dedup: Tally,
     tokens: Tally,
     shards: Sequence[Mapping[str, Any]],
+    damage: Sequence[Mapping[str, Any]],
     sequence_length: int,
     rules: Sequence[str],
 ) -> Summary:
     """The summary of a finished run; raises BalanceError if anything is missing or counted twice.
 
     `facts`: name, source... as they shall appear. `sift`: tally by source. `shards`: each shard's rows, documents,
-    tokens, padding, text_bytes, pieces. `rules`: names of all rules, in recipe order.
+    tokens, padding, text_bytes, pieces. `damage`: stretches of files that could not be read: source, path, position,
+    reason, start, stop, n_rows. `rules`: names of all rules, in recipe order.
     """
     read = merge_tallies(sift.values())
     packed = merge_tallies({name: shard[name] for name in _PACKED} for shard in shards)
@@ -67,6 +69,7 @@ def build_summary(
         "duplicates": {kind: dedup.get(f"duplicates/{kind}", 0) for kind in ("exact", "near")},
         "not_selected": read.get("not_selected", 0),
         "quarantine": take_prefix(read, "quarantine"),
+        "damage": [dict(stretch) for stretch in damage],
         "redacted": take_prefix(read, "redacted"),
         "rules": {
             rule: {count: read.get(f"rules/{rule}/{count}", 0) for count in ("failed", "alone", "first")}

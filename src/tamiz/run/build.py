@@ -23,7 +23,8 @@ from tamiz.run.local import LocalEngine
 from tamiz.run.pack import pack_shard, plan_shards
 from tamiz.run.plan import Plan, check_same_run, make_plan, publish_plan
 from tamiz.run.progress import Progress
-from tamiz.run.sift import SiftUnit, list_kept, plan_units, sift_split
+from tamiz.run.quarantine import Allowance, list_damage
+from tamiz.run.sift import PART_BYTES, SiftUnit, list_kept, plan_units, sift_split
 from tamiz.run.tokens import TokensUnit, make_tokens, open_tokenizer
 from tamiz.run.warming import warm_kernels
 from tamiz.store import Folder
@@ -52,13 +53,16 @@ def count_workers(config: Config) -> int:
     return len(os.sched_getaffinity(0)) if config.run.workers == "auto" else config.run.workers
 
 
-def build_corpus(config: Config, place: Place, say: Say) -> Summary:
-    """Build or resume the run in `place`; returns the summary, which is published too. Raises TamizError."""
+def build_corpus(config: Config, place: Place, say: Say, part_bytes: int = PART_BYTES) -> Summary:
+    """Build or resume the run in `place`; returns the summary, which is published too. Raises TamizError.
+
+    `part_bytes`: text per part of a file that cannot seek.
+    """
     folder = Folder(place.run_dir)
     with folder.lock("build"):
         check_same_run(config, folder)
         folder.sweep()
-        plan = make_plan(config, folder, place.cache_dir)
+        plan = make_plan(config, folder, place.cache_dir, part_bytes)
         folder.publish_bytes("config.yaml", _dump_config(config))
         publish_plan(folder, plan)
         engine = LocalEngine(count_workers(config))
@@ -87,16 +91,26 @@ class _Build:
     def sift(self) -> list[Done]:
         place = self.plan.place("sift")
         splits = [(source.spec, split) for source in self.plan.sources for split in source.splits]
-        units, parts = plan_units(self.folder.root, place, self.plan.sift, splits, read_done(self.folder, place))
+        done = read_done(self.folder, place)
+        units, parts = plan_units(self.folder.root, place, self.plan.sift, splits, done, self.plan.part_bytes)
         if units:
             warm_kernels(self.plan.sift)
         total = sum(split.n_bytes for _, split in splits)
         left = sum(unit.split.n_bytes for unit in units)
         self._tell_resumed("sift", len(splits) - len(units), len(splits), "splits")
         work: Work[SiftUnit, list[Done]] = sift_split
+        allowed = {
+            source.spec.name: Allowance(source, self.config.max_quarantined(source.spec.name))
+            for source in self.plan.sources
+        }
+        for part in parts:
+            allowed[part.facts["source"]].use([part])
         with Progress("sift", total, total - left) as progress:
-            for _, records in self.engine.run(work, units, progress.add):
+            for unit, records in self.engine.run(work, units, progress.add):
                 parts += records
+                allowed[unit.split.source].use(records)
+        for allowance in allowed.values():
+            allowance.settle()
         parts = sorted(parts, key=lambda done: done.unit)
         if not any(done.tally["documents/kept"] for done in parts):
             raise RunError(f"no document passed the rules; {_name_strictest(parts)}")
@@ -155,6 +169,7 @@ class _Build:
             dedup=duplicates.tally,
             tokens=merge_tallies(done.tally for done in tokens),
             shards=[done.facts for done in shards],
+            damage=list_damage(parts),
             sequence_length=self.plan.pack.sequence_length,
             rules=[rule.name for rule in self.plan.sift.rules],
         )

@@ -46,6 +46,16 @@ def read_done(folder: Folder, place: str) -> dict[str, Done]:
     return records
 
 
+def find_done(folder: Folder, place: str, unit: str) -> Done | None:
+    """The record of one unit under `place`, if there is a valid one."""
+    path = f"{place}/{unit}{_SUFFIX}"
+    if not folder.exists(path):
+        return None
+    done = _parse(path, folder.read_bytes(path))
+    sizes = folder.list_sizes(f"{place}/{unit}.")
+    return done if all(sizes.get(output.path) == output.n_bytes for output in done.outputs.values()) else None
+
+
 def forget_done(folder: Folder, place: str) -> None:
     """Remove every record under `place`: what they vouch for is about to be overwritten."""
     for path in folder.list(f"{place}/"):

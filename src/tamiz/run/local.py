@@ -1,22 +1,25 @@
 """The local engine: worker processes on this machine.
 
 Processes, not threads: a crash of one must not end the run. They are spawned, not forked: pyarrow's and the
-tokenizer's threads do not survive a fork.
+tokenizer's threads do not survive a fork. Each has a pipe and counters of its own: one that is killed in the middle of
+a message or an addition spoils nothing of the others, who go on.
 """
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from ctypes import c_int64
-from typing import Any
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnContext
+from typing import Any, Generic, NamedTuple
 
 import pyarrow as pa
 
@@ -26,89 +29,136 @@ from tamiz.run.engine import R, Report, U, Work
 TRIES = 3  # times a unit may kill its worker before the run stops
 _POLL_SECONDS = 0.5
 
-_counters: Any = None
+
+class _Failure(NamedTuple):
+    """What a worker sends instead of a result: an error made for the user, or the text of one that was not."""
+
+    known: TamizError | None
+    text: str
+
+
+class _Tried(NamedTuple, Generic[U]):
+    """A unit and how many workers died of it."""
+
+    unit: U
+    deaths: int
+
+
+class _Worker:
+    """A process that works the units sent to it, one at a time."""
+
+    def __init__(self, context: SpawnContext) -> None:
+        self._counters: Any = context.RawArray(c_int64, 3)  # written by the worker only, so that no lock is needed
+        self._seen = [0, 0, 0]
+        self.pipe, end = context.Pipe()
+        self._process = context.Process(target=_serve, args=(end, self._counters), daemon=True)
+        self._process.start()
+        end.close()  # or the pipe would not end with the process
+
+    def tell(self, report: Report) -> None:
+        """Report what it counted since the last time."""
+        now = list(self._counters)
+        report(*(new - old for new, old in zip(now, self._seen, strict=True)))
+        self._seen = now
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self.pipe.close()
 
 
 class LocalEngine:
-    """`n_workers` processes, started at the first unit and kept for all stages."""
+    """At most `n_workers` processes, started as units come and kept for all stages."""
 
     def __init__(self, n_workers: int) -> None:
         self.n_workers = n_workers
         self._context = multiprocessing.get_context("spawn")
-        self._counters = self._context.Array(c_int64, 3)
-        self._seen = [0, 0, 0]
-        self._pool: ProcessPoolExecutor | None = None
+        self._workers: list[_Worker] = []
 
     def run(self, work: Work[U, R], units: Iterable[U], report: Report) -> Iterator[tuple[U, R]]:
-        """See Engine. A unit whose worker died is tried again alone, so that the blame falls on the right one."""
-        waiting = deque(units)
-        suspects: deque[tuple[U, int]] = deque()  # (unit, times its worker died)
-        running: dict[Future[R], tuple[U, int]] = {}
-        while waiting or suspects or running:
-            while waiting and not suspects and len(running) < 2 * self.n_workers:
-                self._submit(running, work, waiting.popleft(), 0)
-            if suspects and not running:
-                self._submit(running, work, *suspects.popleft())
-            done, _ = wait(running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
-            self._tell(report)
-            for future in done:
-                unit, deaths = running.pop(future)
-                try:
-                    result = future.result()
-                except BrokenProcessPool:
-                    lost = [(unit, deaths), *running.values()]
-                    running.clear()
-                    self._blame(lost, suspects)
-                    break
-                except TamizError:
-                    raise
-                except Exception as error:  # the worker's edge: a defect in a unit names the unit
-                    raise RunError(f"{unit}: {type(error).__name__}: {error}\n{_format_cause(error)}") from error
-                yield unit, result
+        """See Engine. A unit whose worker died is tried again by a new one, up to TRIES times."""
+        waiting = deque(_Tried(unit, 0) for unit in units)
+        running: dict[Connection, tuple[_Worker, _Tried[U]]] = {}
+        try:
+            while waiting or running:
+                while waiting and len(running) < self.n_workers:
+                    worker = self._find_idle(running)
+                    running[worker.pipe] = worker, waiting.popleft()
+                    with contextlib.suppress(OSError):  # it died meanwhile: its pipe tells below
+                        worker.pipe.send((work, running[worker.pipe][1].unit))
+                ready = wait(list(running), _POLL_SECONDS)
+                for worker, _ in running.values():
+                    worker.tell(report)
+                for pipe in [pipe for pipe in running if pipe in ready]:
+                    worker, tried = running.pop(pipe)
+                    try:
+                        outcome = pickle.loads(pipe.recv_bytes())
+                    except (EOFError, OSError):
+                        self._bury(worker)
+                        waiting.appendleft(_blame(tried))
+                        continue
+                    if isinstance(outcome, _Failure):
+                        raise outcome.known or RunError(f"{tried.unit}: {outcome.text}")
+                    yield tried.unit, outcome
+        finally:
+            for worker, _ in running.values():  # nobody waits for their units any more
+                self._bury(worker)
 
     def close(self) -> None:
         """Kill the workers: units are published whole or not at all, so there is nothing to wait for."""
-        if self._pool is None:
-            return
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        for process in multiprocessing.active_children():
-            process.kill()
-        self._pool = None
+        for worker in self._workers:
+            worker.kill()
+        self._workers = []
 
-    def _submit(self, running: dict[Future[R], tuple[U, int]], work: Work[U, R], unit: U, deaths: int) -> None:
-        if self._pool is None:
-            self._pool = ProcessPoolExecutor(
-                self.n_workers, self._context, initializer=_start_worker, initargs=(self._counters,)
-            )
-        running[self._pool.submit(_work_unit, work, unit)] = (unit, deaths)
+    def _find_idle(self, running: dict[Connection, tuple[_Worker, _Tried[U]]]) -> _Worker:
+        for worker in self._workers:
+            if worker.pipe not in running:
+                return worker
+        self._workers.append(_Worker(self._context))
+        return self._workers[-1]
 
-    def _blame(self, lost: list[tuple[U, int]], suspects: deque[tuple[U, int]]) -> None:
-        """The pool broke: whoever ran alone did it; of several, all are suspects and will run one by one."""
-        self._pool = None
-        alone = len(lost) == 1
-        for unit, deaths in lost:
-            deaths += alone
-            if deaths >= TRIES:
-                raise RunError(
-                    f"{unit}: its worker died {TRIES} times (out of memory, or a crash in native code); what is "
-                    "published stays valid. Give the machine more memory or take this split out, then run again"
-                )
-            suspects.append((unit, deaths))
-
-    def _tell(self, report: Report) -> None:
-        now = self._counters[:]
-        report(*(new - old for new, old in zip(now, self._seen, strict=True)))
-        self._seen = now
+    def _bury(self, worker: _Worker) -> None:
+        worker.kill()
+        self._workers.remove(worker)
 
 
-def _start_worker(counters: Any) -> None:
-    """In a new worker: leave Ctrl-C to the driver, end with it, and keep native libraries on one thread."""
-    global _counters
-    _counters = counters
+def _blame(tried: _Tried[U]) -> _Tried[U]:
+    deaths = tried.deaths + 1
+    if deaths >= TRIES:
+        raise RunError(
+            f"{tried.unit}: its worker died {TRIES} times (out of memory, or a crash in native code); what is "
+            "published stays valid. Give the machine more memory or take this split out, then run again"
+        )
+    return _Tried(tried.unit, deaths)
+
+
+def _serve(pipe: Connection, counters: Any) -> None:
+    """A worker's life: leave Ctrl-C to the driver, end with it, and keep native libraries on one thread."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.environ.update(FASTOKENS_BPE_THREADS="1", RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
     pa.set_cpu_count(1)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+
+    def count(documents: int, n_bytes: int, tokens: int) -> None:
+        counters[0] += documents
+        counters[1] += n_bytes
+        counters[2] += tokens
+
+    while True:
+        work, unit = pipe.recv()
+        pipe.send_bytes(_work_unit(work, unit, count))
+
+
+def _work_unit(work: Work[U, Any], unit: U, count: Report) -> bytes:
+    """The result or failure, pickled."""
+    try:
+        return pickle.dumps(work(unit, count))
+    except TamizError as error:
+        return pickle.dumps(_Failure(error, ""))
+    except Exception as error:  # the worker's edge: a defect in a unit names the unit
+        cause = "".join(traceback.format_exception(error))
+        return pickle.dumps(_Failure(None, f"{type(error).__name__}: {error}\n{cause}"))
 
 
 def _end_with_parent() -> None:
@@ -116,18 +166,3 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()  # returns when the driver is gone, however it went
         os._exit(1)
-
-
-def _count(documents: int, n_bytes: int, tokens: int) -> None:
-    with _counters.get_lock():
-        _counters[0] += documents
-        _counters[1] += n_bytes
-        _counters[2] += tokens
-
-
-def _work_unit(work: Work[U, R], unit: U) -> R:
-    return work(unit, _count)
-
-
-def _format_cause(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error))

@@ -21,6 +21,7 @@ from tamiz.run.settings import (
     make_source_specs,
     make_token_settings,
 )
+from tamiz.run.sift import PART_BYTES
 from tamiz.run.tokens import TokenSettings, open_tokenizer
 from tamiz.sources.listing import list_splits
 from tamiz.sources.split import HubSource, Source, Split
@@ -50,6 +51,7 @@ class Plan:
     exact: bool
     inputs: dict[str, dict[str, Any]]  # stage -> fingerprint inputs, each with its upstream's fingerprint
     config_folder: str
+    part_bytes: int
 
     def place(self, stage: str) -> str:
         """`<stage>/<fingerprint>`, where the stage's outputs and records are."""
@@ -61,8 +63,11 @@ class Plan:
         return self.sift.shape.bands if self.sift.shape else 0
 
 
-def make_plan(config: Config, folder: Folder, cache_dir: Path) -> Plan:
-    """List the sources, unless plan.json already pins the same ones, and fingerprint the stages."""
+def make_plan(config: Config, folder: Folder, cache_dir: Path, part_bytes: int = PART_BYTES) -> Plan:
+    """List the sources, unless plan.json already pins the same ones, and fingerprint the stages.
+
+    `part_bytes` is part of sift's fingerprint: a run has parts of one size.
+    """
     sift = make_sift_settings(config, cache_dir)
     record = read_plan_record(folder) or {"sources": []}
     pinned = {source["spec"]["name"]: source for source in record["sources"]}
@@ -74,7 +79,7 @@ def make_plan(config: Config, folder: Folder, cache_dir: Path) -> Plan:
     tokenizer = open_tokenizer(tokens)
     choose_dtype(tokenizer.n_vocab, pack.dtype)  # an impossible dtype is an error now, not after sift
     read = [{"spec": to_plain(source.spec), "revision": source.revision} for source in sources]
-    inputs: dict[str, dict[str, Any]] = {"sift": {**describe_sift(sift), "sources": read}}
+    inputs: dict[str, dict[str, Any]] = {"sift": {**describe_sift(sift), "part_bytes": part_bytes, "sources": read}}
     inputs["dedup"] = {"sift": make_fingerprint(inputs["sift"]), "exact": config.dedup.exact}
     inputs["tokens"] = {
         "dedup": make_fingerprint(inputs["dedup"]),
@@ -86,7 +91,7 @@ def make_plan(config: Config, folder: Folder, cache_dir: Path) -> Plan:
     }
     inputs["pack"] = {"tokens": make_fingerprint(inputs["tokens"]), **to_plain(pack)}
     folder_name = str(config.folder.resolve())
-    return Plan(config.name, sources, sift, tokens, pack, config.dedup.exact, inputs, folder_name)
+    return Plan(config.name, sources, sift, tokens, pack, config.dedup.exact, inputs, folder_name, part_bytes)
 
 
 def _plan_source(spec: Source, pinned: dict[str, Any] | None) -> PlannedSource:

@@ -119,7 +119,7 @@ def make_pack_settings(config: Config) -> PackSettings:
 
 def fingerprint_config(config: Config) -> str:
     """Of everything in the config that can change the corpus; not of where it lies or how it runs."""
-    dump = config.model_dump(mode="json", exclude={"folder", "run"})
+    dump = config.model_dump(mode="json", exclude={"folder", "quarantine", "run"})
     dump["sources"] = {name: dump["sources"][name] for name in config.source_names}
     return make_fingerprint(dump)
 

@@ -1,13 +1,16 @@
 """JSONL files: splits by byte ranges, and records from a cursor on, the unreadable ones with a reason.
 
 Reasons: bad_json, not_an_object, text_missing (no such key, or null), text_not_string, invalid_utf8, lone_surrogate
-(JSON can spell half a character, UTF-8 cannot hold it), record_too_long.
+(JSON can spell half a character, UTF-8 cannot hold it), record_too_long, and for a line that a damaged stretch of a
+packed file is part of, what packing.Hole says. A position is an offset in the unpacked stream, where one byte stands
+for such a stretch, so that no two records have the same.
 """
 
 from __future__ import annotations
 
 import io
 import json
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
@@ -17,9 +20,11 @@ import pyarrow as pa
 from tamiz.errors import SourceError
 from tamiz.sources import opening, packing, records, selection
 from tamiz.sources.files import FoundFile
-from tamiz.sources.split import BATCH_BYTES, BATCH_ROWS, Chunk, Cursor, Source, Split
+from tamiz.sources.packing import Hole
+from tamiz.sources.split import BATCH_BYTES, BATCH_ROWS, Chunk, Cursor, Damage, Source, Split
 
-LINE_BYTES_MAX = 64 << 20  # a longer line is quarantined without being held in memory
+# A longer line is quarantined without being held in memory. Parsed, a line of `[],[],` takes 30 times its size.
+LINE_BYTES_MAX = 32 << 20
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -60,28 +65,28 @@ def count_selected(split: Split, spec: Source, enough: int) -> int:
 def read_jsonl(split: Split, spec: Source, cursor: Cursor | None) -> Iterator[Chunk]:
     """The chunks of a split from a cursor on; see reading.read_split."""
     at = cursor or Cursor(split.first_position, 0)
-    with opening.open_stream(split.address) as packed, packing.unpack(packed, split.path) as stream:
+    with opening.open_stream(split.address) as packed:
+        stream, holes = packing.unpack(packed, split.path)
         position = at.position
         draft = _Draft(split, spec)
         try:
             position = _find_line(stream, split, position)
+            _take_hole(holes, position)
             while split.limit is None or at.n_selected + len(draft.positions) < split.limit:
                 line, n_bytes = _read_line(stream) if split.stop is None or position < split.stop else (b"", 0)
                 if n_bytes == 0:
                     break
-                draft.add(line, position)
+                draft.add(line, position, _take_hole(holes, position + n_bytes))
                 position += n_bytes
                 if draft.n_seen >= BATCH_ROWS or draft.n_bytes >= BATCH_BYTES:
                     chunk = draft.close(at, position)
                     at, draft = chunk.cursor, _Draft(split, spec)
                     yield chunk
-        except packing.DAMAGE as error:
-            if draft.n_seen:
-                yield draft.close(at, position)
-            cause = str(error) or type(error).__name__
+        except OSError as error:  # the disk's or the network's fault: not the same on every run, so nothing is lost
+            cause = error.strerror or str(error) or type(error).__name__
             raise SourceError(
-                f"{split.path}, byte {position} (unpacked): {cause}; restore the file or leave it out"
-            ) from error
+                f"{split.path}, byte {position} (unpacked): {cause}; put it right, or leave the file out"
+            ) from None
         if draft.n_seen:
             yield draft.close(at, position)
 
@@ -122,6 +127,14 @@ def _read_line(stream: BinaryIO) -> tuple[bytes | None, int]:
     return None, n_bytes + len(piece)
 
 
+def _take_hole(holes: deque[Hole], stop: int) -> Hole | None:
+    """The hole whose line break is the last byte before `stop`; those before it are forgotten."""
+    hole = None
+    while holes and holes[0].position < stop:
+        hole = holes.popleft()
+    return hole if hole and hole.position == stop - 1 else None
+
+
 class _Draft:
     """The records of the chunk being read; a blank line is no record."""
 
@@ -129,16 +142,19 @@ class _Draft:
         self._split = split
         self._spec = spec
         self._records: list[Record] = []
+        self._damage: list[Damage] = []
         self.positions: list[int] = []
         self.n_seen = 0
         self.n_bytes = 0
 
-    def add(self, line: bytes | None, position: int) -> None:
-        if line is not None and line.isspace():
+    def add(self, line: bytes | None, position: int, hole: Hole | None) -> None:
+        if hole is None and line is not None and line.isspace():
             return
         self.n_seen += 1
-        record = Record(None, "record_too_long")
-        if line is not None:
+        record = Record(None, hole.reason if hole else "record_too_long")
+        if hole:
+            self._damage.append(Damage(self._split.path, position, hole.reason, hole.start, hole.stop, 1))
+        elif line is not None:
             self.n_bytes += len(line)
             read = read_line(line.removeprefix(_BOM) if position == 0 else line, self._spec)
             if read is None:
@@ -154,7 +170,7 @@ class _Draft:
         text, quarantine = pa.array(text, pa.large_string()), pa.array(quarantine, pa.string())
         batch = records.make_batch(self._split, self.positions, text, quarantine, labels)
         n_rows = len(self.positions)
-        return Chunk(batch, self.n_seen - n_rows, Cursor(position, at.n_selected + n_rows))
+        return Chunk(batch, self.n_seen - n_rows, Cursor(position, at.n_selected + n_rows), tuple(self._damage))
 
 
 def read_line(line: bytes, spec: Source) -> Record | None:

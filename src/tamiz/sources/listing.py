@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from tamiz.errors import ConfigError
+from tamiz.errors import ConfigError, DamageError
 from tamiz.sources import files, jsonl, parquet
 from tamiz.sources.split import SPLIT_BYTES, HubSource, Listing, ParquetSource, Source, Split
+from tamiz.sources.table import MisfitError
 
 _N_AT_ONCE = 8  # footers on the Hub read at the same time
 
@@ -17,6 +18,7 @@ def list_splits(spec: Source, split_bytes: int = SPLIT_BYTES) -> Listing:
     """The splits of `spec` in the order of its documents, about `split_bytes` of text each.
 
     A limit is applied here, by counting documents in order, so that it does not depend on how splits are read.
+    A Parquet file that is damaged or has no text column is one split of quarantined records, as long as others are not.
     Raises ConfigError when the source as configured means nothing (no file, no column, no such dataset, subset or
     split, no document), SourceError when a file or the Hub cannot be read.
     """
@@ -28,21 +30,39 @@ def list_splits(spec: Source, split_bytes: int = SPLIT_BYTES) -> Listing:
         suffixes = files.PARQUET_SUFFIXES if isinstance(spec, ParquetSource) else files.JSONL_SUFFIXES
         found = files.find_files(spec.name, spec.paths, suffixes)
         revision = files.name_content(found)
-    splits = _plan_files(found, spec, split_bytes)
+    refused: list[DamageError | MisfitError] = []
+    splits = _plan_files(found, spec, split_bytes, refused)
     chosen = tuple(splits if spec.limit is None else cut_to_limit(splits, spec, spec.limit))
     if not chosen:
         raise ConfigError(f"sources.{spec.name}: no document in {len(found)} files; check what the source names")
+    if refused and all(split.quarantine for split in chosen):
+        raise refused[0]
     return Listing(chosen, revision, tuple(file.path for file in found))
 
 
-def _plan_files(found: tuple[files.FoundFile, ...], spec: Source, split_bytes: int) -> Iterator[Split]:
-    """Lazily, so that a limit leaves the footers behind it unread."""
+def _plan_files(
+    found: tuple[files.FoundFile, ...], spec: Source, split_bytes: int, refused: list[DamageError | MisfitError]
+) -> Iterator[Split]:
+    """Lazily, so that a limit leaves the footers behind it unread; why a file cannot be read is added to `refused`."""
     n_at_once = _N_AT_ONCE if isinstance(spec, HubSource) else 1
     with ThreadPoolExecutor(n_at_once) as pool:
         for start in range(0, len(found), n_at_once):
             some = found[start : start + n_at_once]
-            for splits in pool.map(lambda file: plan_file(file, spec, split_bytes), some):
+            for splits, why in pool.map(lambda file: _try_file(file, spec, split_bytes), some):
+                refused += [why] if why else []
                 yield from splits
+
+
+def _try_file(
+    file: files.FoundFile, spec: Source, split_bytes: int
+) -> tuple[list[Split], DamageError | MisfitError | None]:
+    """The splits of a file; if nothing of it can be read, the one that says so, and why."""
+    try:
+        return plan_file(file, spec, split_bytes), None
+    except (DamageError, MisfitError) as error:
+        n_rows, reason = (error.n_rows, error.reason) if isinstance(error, MisfitError) else (1, "parquet_unreadable")
+        place = (0, None, 0, n_rows, file.n_bytes)
+        return [Split(spec.name, "parquet", file.path, file.address, *place, quarantine=reason)], error
 
 
 def plan_file(file: files.FoundFile, spec: Source, split_bytes: int) -> list[Split]:

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from tamiz.errors import SourceError
+from tamiz.errors import DamageError, SourceError
 from tamiz.sources import records, selection
 from tamiz.sources.files import FoundFile
-from tamiz.sources.split import BATCH_ROWS, Chunk, Cursor, Source, Split
-from tamiz.sources.table import Table, iterate_groups, open_table
+from tamiz.sources.split import BATCH_ROWS, Chunk, Cursor, Damage, Source, Split
+from tamiz.sources.table import UNREADABLE, Table, explain_unreadable, find_spans, iterate_groups, open_table
 
 
 def plan_file(file: FoundFile, spec: Source, split_bytes: int) -> list[Split]:
     """The splits of one file: consecutive row groups, each split closed once it holds `split_bytes` of text.
 
-    Raises ConfigError for a missing column, SourceError for a file that is not Parquet.
+    Raises what open_table does.
     """
     with open_table(file.address, spec, file.n_bytes) as table:
         groups = [table.file.metadata.row_group(i) for i in range(table.file.num_row_groups)]
@@ -36,7 +36,7 @@ def plan_file(file: FoundFile, spec: Source, split_bytes: int) -> list[Split]:
 
 def count_selected(split: Split, spec: Source, enough: int) -> int:
     """Documents of the split that satisfy `where`, at most `enough`; reads the columns of `where` only."""
-    if not spec.where:
+    if split.quarantine is not None or not spec.where:
         return min(enough, split.n_rows or 0)
     n = 0
     with open_table(split.address, spec) as table:
@@ -50,11 +50,25 @@ def count_selected(split: Split, spec: Source, enough: int) -> int:
             if n >= enough:
                 return enough
         for group in unclear:
-            for _, batches in iterate_groups(table, range(group, group + 1), table.where, BATCH_ROWS):
-                n += sum(selection.select_rows(batch, spec.where, spec.name).true_count for batch in batches)
+            n += _count_in_group(table, group, spec)
             if n >= enough:
                 return enough
     return n
+
+
+def _count_in_group(table: Table, group: int, spec: Source) -> int:
+    """A row that cannot be read is always selected."""
+    n = n_read = 0
+    try:
+        for _, batches in iterate_groups(table, range(group, group + 1), table.where):
+            for batch in batches:
+                n += selection.select_rows(batch, spec.where, spec.name).true_count
+                n_read += batch.num_rows
+    except UNREADABLE as error:
+        if not isinstance(explain_unreadable(spec.name, error), DamageError):
+            raise
+    n_rows: int = table.file.metadata.row_group(group).num_rows
+    return n + n_rows - n_read
 
 
 def read_parquet(split: Split, spec: Source, cursor: Cursor | None) -> Iterator[Chunk]:
@@ -63,20 +77,52 @@ def read_parquet(split: Split, spec: Source, cursor: Cursor | None) -> Iterator[
     with open_table(split.address, spec) as table:
         starts = _check_unchanged(split, table)
         skipped = sum(1 for start in starts[1:] if start <= at.position)
-        groups = _list_groups(split)[skipped:]
-        try:
-            for group, batches in iterate_groups(table, groups, table.columns):
-                first = starts[group - split.start]
-                for batch in batches:
-                    if split.limit is not None and at.n_selected >= split.limit:
-                        return
-                    if first + batch.num_rows > at.position:
-                        chunk = _make_chunk(split, spec, table, batch.slice(at.position - first), at)
-                        at = chunk.cursor
-                        yield chunk
-                    first += batch.num_rows
-        except (pa.ArrowException, OSError) as error:
-            raise SourceError(f"{split.path}, row {at.position}: cannot be read as Parquet: {error}") from error
+        for group, batches in iterate_groups(table, _list_groups(split)[skipped:], table.columns):
+            first, stop = starts[group - split.start : group - split.start + 2]
+            for chunk in _read_group(split, spec, table, at, (first, batches)):
+                at = chunk.cursor
+                yield chunk
+            if split.limit is not None and at.n_selected >= split.limit:
+                return
+            for chunk in lose_rows(split, at, stop, "parquet_unreadable", _find_bytes(table, group)):
+                at = chunk.cursor
+                yield chunk
+
+
+def _read_group(
+    split: Split, spec: Source, table: Table, at: Cursor, group: tuple[int, Iterator[pa.RecordBatch]]
+) -> Iterator[Chunk]:
+    """The chunks of a row group (its first position, its batches) from a cursor on, as far as it can be read."""
+    first, batches = group
+    try:
+        for batch in batches:
+            if split.limit is not None and at.n_selected >= split.limit:
+                return
+            if first + batch.num_rows > at.position:
+                chunk = _make_chunk(split, spec, table, batch.slice(at.position - first), at)
+                at = chunk.cursor
+                yield chunk
+            first += batch.num_rows
+    except UNREADABLE as error:
+        why = explain_unreadable(f"{split.path}, row {at.position}", error)
+        if not isinstance(why, DamageError):
+            raise why from error
+
+
+def _find_bytes(table: Table, group: int) -> tuple[int, int]:
+    """Where the wanted columns of a row group lie in the file: bytes [start, stop)."""
+    spans = find_spans(table, group, table.columns)
+    return min(start for start, _ in spans), max(stop for _, stop in spans)
+
+
+def lose_rows(split: Split, at: Cursor, stop: int, reason: str, where: tuple[int, int]) -> Iterator[Chunk]:
+    """Chunks of the rows from a cursor to `stop`, none of which can be read; `where`: bytes of the file they take."""
+    while at.position < stop and (split.limit is None or at.n_selected < split.limit):
+        n = min(BATCH_ROWS, stop - at.position, BATCH_ROWS if split.limit is None else split.limit - at.n_selected)
+        batch = records.make_lost_batch(split, range(at.position, at.position + n), reason)
+        damage = Damage(split.path, at.position, reason, *where, n)
+        at = Cursor(at.position + n, at.n_selected + n)
+        yield Chunk(batch, 0, at, (damage,))
 
 
 def _list_groups(split: Split) -> range:

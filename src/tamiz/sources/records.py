@@ -34,6 +34,14 @@ def make_batch(
     return batch
 
 
+def make_lost_batch(split: Split, positions: Sequence[int], reason: str) -> pa.RecordBatch:
+    """The RAW batch of records at these positions of which nothing can be read, for this reason."""
+    n = len(positions)
+    labels = [pa.nulls(n, schema.RAW.field(name).type) for name in ("url", "language", "language_score")]
+    text = pa.nulls(n, pa.large_string())
+    return make_batch(split, positions, text, pa.repeat(pa.scalar(reason), n), tuple(labels))
+
+
 def make_doc_ids(source: str, path: str, positions: Sequence[int]) -> list[bytes]:
     """The names of records: the first 16 bytes of BLAKE2b over source, NUL, path, NUL, position in decimal digits."""
     start = hashlib.blake2b(f"{source}\0{path}\0".encode())

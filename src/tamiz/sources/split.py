@@ -85,6 +85,7 @@ class Split:
     n_rows          records in it, None when only reading it tells
     n_bytes         of text, roughly: Parquet's uncompressed column size, or the file's size for JSONL
     limit           documents that satisfy `where` to read from it; None: all
+    quarantine      the reason why none of its records can be read, though n_rows of them are known of; None: they can
     """
 
     source: str
@@ -97,6 +98,7 @@ class Split:
     n_rows: int | None
     n_bytes: int
     limit: int | None = None
+    quarantine: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """A dict of JSON values."""
@@ -128,13 +130,31 @@ class Cursor(NamedTuple):
     n_selected: int
 
 
+class Damage(NamedTuple):
+    """A stretch of a file that cannot be read, and the records quarantined for it.
+
+    path, position  of the first of them, as in its origin
+    reason          as in their rows
+    start, stop     bytes [start, stop) of the file as it lies there; equal where it ends too early
+    n_rows          those records; 1 when nobody knows how many there were
+    """
+
+    path: str
+    position: int
+    reason: str
+    start: int
+    stop: int
+    n_rows: int
+
+
 class Chunk(NamedTuple):
     """Some consecutive records of a split.
 
     `batch` has the columns of schema.RAW and may have no rows; `n_not_selected` counts records that `where` excludes;
-    reading goes on after this chunk from `cursor`.
+    reading goes on after this chunk from `cursor`; `damage` is what was unreadable of the file here.
     """
 
     batch: pa.RecordBatch
     n_not_selected: int
     cursor: Cursor
+    damage: tuple[Damage, ...] = ()
