@@ -81,7 +81,7 @@ def sift_batch(settings: SiftSettings, raw: pa.RecordBatch) -> Sifted:
     is_readable = batch.column("quarantine").is_null()
     readable = batch.filter(is_readable)
     text = readable.column("text")
-    metrics, cleaned = _measure_all(settings, readable, text)
+    metrics, cleaned = measure_documents(settings, readable, text)
     failures = find_failures(metrics, settings.rules) if settings.rules else np.zeros((len(text), 0), dtype=np.bool_)
     is_kept = np.asarray(~failures.any(axis=1))
     kept, redactions = _make_kept(settings, readable.filter(pa.array(is_kept)), cleaned.filter(pa.array(is_kept)))
@@ -103,7 +103,7 @@ def sift_batch(settings: SiftSettings, raw: pa.RecordBatch) -> Sifted:
     return Sifted(kept, _make_bands(settings, kept), verdicts, tally)
 
 
-def _measure_all(
+def measure_documents(
     settings: SiftSettings, readable: pa.RecordBatch, text: pa.LargeStringArray
 ) -> tuple[dict[str, pa.Array], pa.LargeStringArray]:
     """The metric columns of the readable documents, in table order, and their text after the line rules."""

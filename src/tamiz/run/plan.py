@@ -78,7 +78,10 @@ def make_plan(config: Config, folder: Folder, cache_dir: Path, part_bytes: int =
     tokens, pack = make_token_settings(config, cache_dir), make_pack_settings(config)
     tokenizer = open_tokenizer(tokens)
     choose_dtype(tokenizer.n_vocab, pack.dtype)  # an impossible dtype is an error now, not after sift
-    read = [{"spec": to_plain(source.spec), "revision": source.revision} for source in sources]
+    read = [
+        {"spec": to_plain(source.spec), "revision": source.revision, "cuts": fingerprint_cuts(source.splits)}
+        for source in sources
+    ]
     inputs: dict[str, dict[str, Any]] = {"sift": {**describe_sift(sift), "part_bytes": part_bytes, "sources": read}}
     inputs["dedup"] = {"sift": make_fingerprint(inputs["sift"]), "exact": config.dedup.exact}
     inputs["tokens"] = {
@@ -92,6 +95,11 @@ def make_plan(config: Config, folder: Folder, cache_dir: Path, part_bytes: int =
     inputs["pack"] = {"tokens": make_fingerprint(inputs["tokens"]), **to_plain(pack)}
     folder_name = str(config.folder.resolve())
     return Plan(config.name, sources, sift, tokens, pack, config.dedup.exact, inputs, folder_name, part_bytes)
+
+
+def fingerprint_cuts(splits: Sequence[Split]) -> str:
+    """Of where the splits begin and end: parts are named by the number of their split, so other cuts are other parts."""
+    return make_fingerprint({"cuts": [[s.path, s.start, s.stop, s.limit] for s in splits]})
 
 
 def _plan_source(spec: Source, pinned: dict[str, Any] | None) -> PlannedSource:

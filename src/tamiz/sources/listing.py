@@ -8,14 +8,16 @@ from dataclasses import replace
 
 from tamiz.errors import ConfigError, DamageError
 from tamiz.sources import files, jsonl, parquet
-from tamiz.sources.split import SPLIT_BYTES, HubSource, Listing, ParquetSource, Source, Split
+from tamiz.sources.split import SPLIT_BYTES, SPLIT_BYTES_MIN, HubSource, Listing, ParquetSource, Source, Split
 from tamiz.sources.table import MisfitError
 
 _N_AT_ONCE = 8  # footers on the Hub read at the same time
+_N_SPLITS = 32  # wanted of a source too small for splits of SPLIT_BYTES: several for each core of a usual machine
+_DOCUMENT_BYTES = 4096  # of a web page's text, about
 
 
-def list_splits(spec: Source, split_bytes: int = SPLIT_BYTES) -> Listing:
-    """The splits of `spec` in the order of its documents, about `split_bytes` of text each.
+def list_splits(spec: Source, split_bytes: int | None = None) -> Listing:
+    """The splits of `spec` in the order of its documents, about `split_bytes` of text each (None: see below).
 
     A limit is applied here, by counting documents in order, so that it does not depend on how splits are read.
     A Parquet file that is damaged or has no text column is one split of quarantined records, as long as others are not.
@@ -30,6 +32,7 @@ def list_splits(spec: Source, split_bytes: int = SPLIT_BYTES) -> Listing:
         suffixes = files.PARQUET_SUFFIXES if isinstance(spec, ParquetSource) else files.JSONL_SUFFIXES
         found = files.find_files(spec.name, spec.paths, suffixes)
         revision = files.name_content(found)
+    split_bytes = split_bytes or choose_split_bytes(sum(file.n_bytes for file in found), spec.limit)
     refused: list[DamageError | MisfitError] = []
     splits = _plan_files(found, spec, split_bytes, refused)
     chosen = tuple(splits if spec.limit is None else cut_to_limit(splits, spec, spec.limit))
@@ -38,6 +41,16 @@ def list_splits(spec: Source, split_bytes: int = SPLIT_BYTES) -> Listing:
     if refused and all(split.quarantine for split in chosen):
         raise refused[0]
     return Listing(chosen, revision, tuple(file.path for file in found))
+
+
+def choose_split_bytes(n_bytes: int, limit: int | None) -> int:
+    """The size of splits for files of `n_bytes` in all: small ones for a small source, so that every worker has some.
+
+    A function of the source alone: neither the workers nor the machine change the splits.
+    """
+    if limit is not None:
+        n_bytes = min(n_bytes, limit * _DOCUMENT_BYTES)
+    return min(max(n_bytes // _N_SPLITS, SPLIT_BYTES_MIN), SPLIT_BYTES)
 
 
 def _plan_files(

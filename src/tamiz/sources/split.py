@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-SPLIT_BYTES = 256 << 20  # of text: minutes of work to lose when a worker dies, few enough splits to list
+SPLIT_BYTES = 256 << 20  # of text, at most: minutes of work to lose when a worker dies, few enough splits to list
+SPLIT_BYTES_MIN = 4 << 20  # half a second of work; publishing a part takes 0.05 s
 BATCH_ROWS = 1024
 BATCH_BYTES = 8 << 20  # of text
 
