@@ -49,6 +49,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "dedup.minhash": config.MinHash,
     "pack": config.Pack,
     "run": config.Run,
+    "run.hub_cache": config.HubCache,
 }
 
 

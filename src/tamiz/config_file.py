@@ -15,6 +15,7 @@ from tamiz.config import (
     Dedup,
     Domain,
     FileSource,
+    HubCache,
     HubSource,
     Language,
     MinHash,
@@ -99,6 +100,7 @@ def _known_keys(location: list[str]) -> list[str]:
     """The keys that may stand where `location` ends."""
     sections: dict[str, type[BaseModel]] = {
         "language": Language, "domain": Domain, "dedup": Dedup, "minhash": MinHash, "pack": Pack, "run": Run,
+        "hub_cache": HubCache,
     }  # fmt: skip
     if len(location) == 1:
         return [name for name in Config.model_fields if name != "folder"]

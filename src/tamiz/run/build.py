@@ -87,7 +87,8 @@ class _Build:
     def sift(self) -> list[Done]:
         place = self.plan.place("sift")
         splits = [(source.spec, split) for source in self.plan.sources for split in source.splits]
-        units, parts = plan_units(self.folder.root, place, self.plan.sift, splits, read_done(self.folder, place))
+        done = read_done(self.folder, place)
+        units, parts = plan_units(self.folder.root, place, self.plan.sift, splits, done, self.plan.access)
         if units:
             warm_kernels(self.plan.sift, self.say)
         total = sum(split.n_bytes for _, split in splits)

@@ -14,14 +14,17 @@ from tamiz.pack.shards import choose_dtype
 from tamiz.run.fingerprint import dump_canonical, make_fingerprint, to_plain
 from tamiz.run.measuring import SiftSettings
 from tamiz.run.pack import PackSettings
+from tamiz.run.progress import tell_waits
 from tamiz.run.settings import (
     describe_sift,
+    make_hub_access,
     make_pack_settings,
     make_sift_settings,
     make_source_specs,
     make_token_settings,
 )
 from tamiz.run.tokens import TokenSettings, open_tokenizer
+from tamiz.sources.access import HubAccess, use_access
 from tamiz.sources.listing import list_splits
 from tamiz.sources.split import HubSource, Source, Split
 from tamiz.store import Folder
@@ -48,6 +51,7 @@ class Plan:
     tokens: TokenSettings
     pack: PackSettings
     exact: bool
+    access: HubAccess  # how the Hub is reached; never part of a fingerprint
     inputs: dict[str, dict[str, Any]]  # stage -> fingerprint inputs, each with its upstream's fingerprint
     config_folder: str
 
@@ -64,10 +68,13 @@ class Plan:
 def make_plan(config: Config, folder: Folder, cache_dir: Path) -> Plan:
     """List the sources, unless plan.json already pins the same ones, and fingerprint the stages."""
     sift = make_sift_settings(config, cache_dir)
+    access = make_hub_access(config, cache_dir)
+    use_access(access)
     record = read_plan_record(folder) or {"sources": []}
     pinned = {source["spec"]["name"]: source for source in record["sources"]}
     try:
-        sources = tuple(_plan_source(spec, pinned.get(spec.name)) for spec in make_source_specs(config))
+        with tell_waits():
+            sources = tuple(_plan_source(spec, pinned.get(spec.name)) for spec in make_source_specs(config))
     except SourceError as error:
         raise SourceError(f"{error}{_offer_sample(config)}") from error
     tokens, pack = make_token_settings(config, cache_dir), make_pack_settings(config)
@@ -86,7 +93,7 @@ def make_plan(config: Config, folder: Folder, cache_dir: Path) -> Plan:
     }
     inputs["pack"] = {"tokens": make_fingerprint(inputs["tokens"]), **to_plain(pack)}
     folder_name = str(config.folder.resolve())
-    return Plan(config.name, sources, sift, tokens, pack, config.dedup.exact, inputs, folder_name)
+    return Plan(config.name, sources, sift, tokens, pack, config.dedup.exact, access, inputs, folder_name)
 
 
 def _plan_source(spec: Source, pinned: dict[str, Any] | None) -> PlannedSource:

@@ -15,6 +15,7 @@ from tamiz.run.engine import Report
 from tamiz.run.ledger import Done, record_done
 from tamiz.run.measuring import Sifted, SiftSettings, sift_batch
 from tamiz.schema import RAW
+from tamiz.sources.access import HubAccess, use_access
 from tamiz.sources.reading import read_split
 from tamiz.sources.split import Cursor, Source, Split
 from tamiz.store import Folder
@@ -35,6 +36,7 @@ class SiftUnit:
     index: int
     piece: int
     cursor: Cursor | None
+    access: HubAccess
 
     def __str__(self) -> str:
         at = f" from position {self.cursor.position}" if self.cursor else ""
@@ -84,6 +86,7 @@ class _PartWriter:
 def sift_split(unit: SiftUnit, report: Report) -> list[Done]:
     """Work one unit: publish its parts, each with a record that holds the cursor behind it."""
     folder = Folder(unit.folder)
+    use_access(unit.access)
     chunks = read_split(unit.split, unit.spec, unit.cursor)
     cursor, is_last = unit.cursor, False
     records: list[Done] = []
@@ -116,7 +119,12 @@ def list_kept(records: list[Done]) -> list[KeptPart]:
 
 
 def plan_units(
-    folder: str, place: str, settings: SiftSettings, splits: list[tuple[Source, Split]], done: dict[str, Done]
+    folder: str,
+    place: str,
+    settings: SiftSettings,
+    splits: list[tuple[Source, Split]],
+    done: dict[str, Done],
+    access: HubAccess,
 ) -> tuple[list[SiftUnit], list[Done]]:
     """The units still to do, and the valid records there are: of each split, its parts without a gap."""
     units, valid = [], []
@@ -129,5 +137,5 @@ def plan_units(
         valid += parts
         if not parts or not parts[-1].facts["is_last"]:
             cursor = Cursor(*parts[-1].facts["cursor"]) if parts else None
-            units.append(SiftUnit(folder, place, settings, spec, split, index, len(parts), cursor))
+            units.append(SiftUnit(folder, place, settings, spec, split, index, len(parts), cursor, access))
     return units, valid

@@ -14,7 +14,8 @@ def describe_status(folder: Folder, plan: Plan) -> str:
     lines = [f"{plan.name} in {folder.root}"]
     record = read_plan_record(folder) or {"inputs": {}}
     splits = [(source.spec, split) for source in plan.sources for split in source.splits]
-    left, parts = plan_units(folder.root, plan.place("sift"), plan.sift, splits, read_done(folder, plan.place("sift")))
+    place = plan.place("sift")
+    left, parts = plan_units(folder.root, place, plan.sift, splits, read_done(folder, place), plan.access)
     documents = sum(done.tally["documents/read"] for done in parts)
     lines.append(f"sift    {len(splits) - len(left)} of {len(splits)} splits done, {documents:,} documents read")
     for stage in ("dedup", "tokens", "pack"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +19,8 @@ from tamiz.sources.split import BATCH_BYTES, BATCH_ROWS, Source
 # at the same speed.
 _BUFFER_BYTES = 1 << 20
 # Remote: the bytes of consecutive row groups are fetched together up to this size. FineWeb's row groups of 1,000
-# documents hold some 2 MB of compressed text each, so that this saves 7 requests of 8.
+# documents hold some 2 MB of compressed text each, so that this saves 7 requests of 8. Two windows are in memory: the
+# one being read and the one being fetched.
 _WINDOW_BYTES = 16 << 20
 _PIECE_BYTES = 4 << 20  # remote, when one row group alone is larger than the window
 
@@ -44,6 +46,18 @@ class Table:
         """The names of all columns wanted, each once."""
         names = (self.text, self.url, self.language, self.score, *self.where)
         return list(dict.fromkeys(name for name in names if name is not None))
+
+
+class Window(NamedTuple):
+    """Row groups whose bytes are fetched together: `spans` are the ranges [start, stop) of their wanted columns."""
+
+    groups: range
+    spans: list[tuple[int, int]]
+
+    @property
+    def is_small(self) -> bool:
+        """True when the whole of it may be in memory."""
+        return _count_bytes(self.spans) <= _WINDOW_BYTES
 
 
 @contextlib.contextmanager
@@ -105,13 +119,24 @@ def iterate_groups(
 
     Batches begin at multiples of that number in their row group, whichever group reading starts with.
     """
-    for window in _plan_windows(table, groups, columns):
-        if table.raw is not None and len(window) > 1:
-            table.raw.keep(span for group in window for span in _find_spans(table, group, columns))
-        for group in window:
+    windows = list(_plan_windows(table, groups, columns))
+    for window, following in zip(windows, [*windows[1:], None], strict=True):
+        if table.raw is not None:
+            _fetch_window(table.raw, window, following)
+        for group in window.groups:
             size = n_rows or _choose_rows(table, group)
             # One thread: a worker is one core.
             yield group, table.file.iter_batches(size, row_groups=[group], columns=columns, use_threads=False)
+
+
+def _fetch_window(raw: RangeFile, window: Window, following: Window | None) -> None:
+    """Have the window's bytes, and begin with those of the next; one too large for memory is read piece by piece."""
+    if not window.is_small:
+        raw.follow(window.spans)
+    elif following is not None and following.is_small:
+        raw.keep(window.spans, following.spans)
+    else:
+        raw.keep(window.spans)
 
 
 def _choose_rows(table: Table, group: int) -> int:
@@ -120,20 +145,21 @@ def _choose_rows(table: Table, group: int) -> int:
     return max(1, min(BATCH_ROWS, BATCH_BYTES * int(facts.num_rows) // max(n_bytes, 1)))
 
 
-def _plan_windows(table: Table, groups: range, columns: Sequence[str]) -> Iterator[range]:
+def _plan_windows(table: Table, groups: range, columns: Sequence[str]) -> Iterator[Window]:
     """Consecutive row groups to fetch together: a local file needs none, so all of them."""
     if table.raw is None:
-        yield groups
+        yield Window(groups, [])
         return
-    start, n_bytes = groups.start, 0
+    window = Window(groups[:0], [])
     for group in groups:
-        size = sum(last - first for first, last in _find_spans(table, group, columns))
-        if group > start and n_bytes + size > _WINDOW_BYTES:
-            yield range(start, group)
-            start, n_bytes = group, 0
-        n_bytes += size
-    if start < groups.stop:
-        yield range(start, groups.stop)
+        spans = _find_spans(table, group, columns)
+        if window.groups and _count_bytes(window.spans) + _count_bytes(spans) > _WINDOW_BYTES:
+            yield window
+            window = Window(groups[:0], [])
+        start = window.groups.start if window.groups else group
+        window = Window(range(start, group + 1), window.spans + spans)
+    if window.groups:
+        yield window
 
 
 def _find_spans(table: Table, group: int, columns: Sequence[str]) -> list[tuple[int, int]]:
@@ -147,3 +173,7 @@ def _find_spans(table: Table, group: int, columns: Sequence[str]) -> list[tuple[
             start = min(start, chunk.dictionary_page_offset)
         spans.append((start, start + chunk.total_compressed_size))
     return spans
+
+
+def _count_bytes(spans: Sequence[tuple[int, int]]) -> int:
+    return sum(stop - start for start, stop in spans)
