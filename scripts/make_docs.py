@@ -50,6 +50,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "pack": config.Pack,
     "quarantine": config.Quarantine,
     "run": config.Run,
+    "run.hub_cache": config.HubCache,
 }
 
 

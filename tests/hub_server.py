@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,12 +28,13 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 
 class Served(NamedTuple):
-    """One answered request: method, path, status, and bytes of body sent."""
+    """One answered request: method, path, status, bytes of body sent, and when (time.monotonic)."""
 
     method: str
     path: str
     status: int
     n_bytes: int
+    at: float
 
 
 @dataclass
@@ -54,7 +56,11 @@ class Fault:
 
 
 class HubServer:
-    """Datasets by name; each commit is a folder whose files must not change. Use as a context manager."""
+    """Datasets by name; each commit is a folder whose files must not change. Use as a context manager.
+
+    A second server plays the storage that the real Hub redirects to: its addresses are signed, for one use each when
+    `signatures_expire`, and it refuses requests that bring an Authorization along, as signed storage does.
+    """
 
     def __init__(self) -> None:
         self.commits: dict[str, dict[str, Path]] = {}
@@ -62,23 +68,28 @@ class HubServer:
         self.gated: set[str] = set()
         self.served: list[Served] = []
         self.faults: list[Fault] = []
-        self.is_redirecting = False  # send resolve requests to another path, as the real Hub does to its CDN
+        self.is_redirecting = False  # send resolve requests to the storage, as the real Hub does
+        self.signatures_expire = 0  # so many of the next addresses of the storage have expired when they are used
+        self.seconds = 0.0  # that every answer with a file's bytes takes
+        self.after: list[tuple[str, Callable[[], None]]] = []  # once, when a request that matches was answered
         self.closing = threading.Event()
         self.lock = threading.Lock()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": self}))
-        self._http.daemon_threads = True
-        self.endpoint = f"http://127.0.0.1:{self._http.server_port}"
+        self._servers = [_Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": self})) for _ in range(2)]
+        self.endpoint, self.storage = (f"http://127.0.0.1:{server.server_port}" for server in self._servers)
 
     def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05})
-        self._thread.start()
+        serve = [threading.Thread(target=server.serve_forever, args=(0.05,)) for server in self._servers]
+        for thread in serve:
+            thread.start()
+        self._threads = serve
         return self
 
     def __exit__(self, *_: object) -> None:
         self.closing.set()
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
+        for server, thread in zip(self._servers, self._threads, strict=True):
+            server.shutdown()
+            server.server_close()
+            thread.join()
 
     def commit(self, dataset: str, folder: Path) -> str:
         """Publish `folder` as the newest commit of the main branch; returns its name."""
@@ -93,7 +104,10 @@ class HubServer:
         """Start counting anew, without faults."""
         self.served.clear()
         self.faults.clear()
+        self.after.clear()
         self.is_redirecting = False
+        self.signatures_expire = 0
+        self.seconds = 0.0
 
     def count(self, where: str = "") -> int:
         """Requests answered whose "METHOD path" matches."""
@@ -110,6 +124,14 @@ class HubServer:
                     fault.times -= 1
                     return fault
         return None
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # clients that are killed in the middle are part of the tests
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -141,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
             (r"/api/datasets/([^/]+/[^/]+)/tree/([^/]+)(?:/(.*))?", self._send_tree),
             (r"/api/datasets/([^/]+/[^/]+)/paths-info/([^/]+)", self._send_paths),
             (r"/datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", self._send_file),
-            (r"/cdn/([^/]+/[^/]+)/([^/]+)/(.+)", self._send_content),
+            (r"/signed/([^/]+/[^/]+)/([^/]+)/(.+)", self._send_signed),
         ]
         for pattern, send in routes:
             match = re.fullmatch(pattern, path)
@@ -192,12 +214,28 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, b"", {"X-Error-Code": "EntryNotFound", "X-Error-Message": "Entry not found"})
         elif self.hub.is_redirecting:
             size, etag = (folder / name).stat().st_size, hashlib.sha1(name.encode()).hexdigest()
+            with self.hub.lock:
+                until = "past" if self.command == "GET" and self.hub.signatures_expire else "future"
+                self.hub.signatures_expire -= until == "past"
             linked = {"X-Linked-Size": str(size), "X-Linked-ETag": f'"{etag}"', "X-Repo-Commit": self._sha}
-            self._send(302, b"", {**linked, "Location": f"{self.hub.endpoint}/cdn/{dataset}/{self._sha}/{name}"})
+            self._send(
+                302,
+                b"",
+                {**linked, "Location": f"{self.hub.storage}/signed/{dataset}/{self._sha}/{name}?until={until}"},
+            )
+        else:
+            self._send_content(dataset, folder, name)
+
+    def _send_signed(self, dataset: str, folder: Path, name: str) -> None:
+        if self.headers.get("Authorization"):
+            self._send(400, b"Only one auth mechanism allowed", {})
+        elif parse_qs(urlsplit(self.path).query)["until"] == ["past"]:
+            self._send(403, b"Request has expired", {})
         else:
             self._send_content(dataset, folder, name)
 
     def _send_content(self, dataset: str, folder: Path, name: str) -> None:
+        self.hub.closing.wait(self.hub.seconds)
         data = (folder / name).read_bytes()
         headers = {"X-Repo-Commit": self._sha, "ETag": f'"{hashlib.sha1(data).hexdigest()}"', "Accept-Ranges": "bytes"}
         wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
@@ -225,8 +263,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         self.wfile.write(sent)
         self.wfile.flush()
+        path = unquote(urlsplit(self.path).path)
         with self.hub.lock:
-            self.hub.served.append(Served(self.command, unquote(urlsplit(self.path).path), status, len(sent)))
+            self.hub.served.append(Served(self.command, path, status, len(sent), time.monotonic()))
+            due = [one for one in self.hub.after if re.search(one[0], f"{self.command} {path}")]
+            self.hub.after = [one for one in self.hub.after if one not in due]
+        for _, act in due:
+            act()
         if kind == "stall":
             self.hub.closing.wait(60)
         elif kind == "reset":  # a close that lingers for zero seconds sends RST

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -50,7 +51,9 @@ def _load(config_file: Path, overrides: list[str] | None, run_dir: Path | None) 
     from tamiz.config_file import load_config
     from tamiz.run.build import Place
 
-    config = load_config(config_file, overrides or [])
+    cache = os.environ.get("TAMIZ_HUB_CACHE")
+    own_cache = [f"run.hub_cache.path={json.dumps(cache)}"] if cache else []
+    config = load_config(config_file, [*own_cache, *(overrides or [])])
     if run_dir is None:
         own = load_config(config_file).source_names
         suffix = "" if config.source_names == own else "-" + "-".join(config.source_names)
@@ -138,7 +141,6 @@ def status(run: Run) -> None:
 @app.command()
 def report(run: Run, show: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False) -> None:
     """Print a finished run's summary and where its page is."""
-    import json
     import webbrowser
 
     from tamiz.report.console import format_summary

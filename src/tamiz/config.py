@@ -178,6 +178,15 @@ class Quarantine(_Model):
     sample, which has broken records on purpose"""
 
 
+class HubCache(_Model):
+    """What was fetched from the Hub stays on disk: a run with other rules over the same data reads no network."""
+
+    path: str | None = None
+    """folder; null is `hub/ranges` in tamiz's own cache. The variable TAMIZ_HUB_CACHE names one too"""
+    quota_gb: Annotated[float, Field(gt=0)] = 50.0
+    """GB (10^9 bytes) it may hold; what was used longest ago goes first"""
+
+
 class Run(_Model):
     """How to run; never part of a fingerprint."""
 
@@ -185,6 +194,8 @@ class Run(_Model):
     """processes; auto is the number of cores"""
     engine: Literal["local"] = "local"
     """where units run"""
+    hub_cache: HubCache | None = None
+    """keep what is fetched from the Hub; null keeps nothing"""
 
 
 Bound: TypeAlias = float | int | bool | None

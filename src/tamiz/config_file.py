@@ -15,6 +15,7 @@ from tamiz.config import (
     Dedup,
     Domain,
     FileSource,
+    HubCache,
     HubSource,
     Language,
     MinHash,
@@ -101,6 +102,7 @@ def _known_keys(location: list[str]) -> list[str]:
     sections: dict[str, type[BaseModel]] = {
         "language": Language, "domain": Domain, "dedup": Dedup, "minhash": MinHash, "pack": Pack, "run": Run,
         "quarantine": Quarantine,
+        "hub_cache": HubCache,
     }  # fmt: skip
     if len(location) == 1:
         return [name for name in Config.model_fields if name != "folder"]

@@ -138,7 +138,15 @@ def test_a_redirect_to_another_place_is_followed(hub: HubServer, client: HubClie
     straight = read_hub(client, served)
     hub.is_redirecting = True
     assert read_hub(client, served) == straight
-    assert hub.count("/cdn/") > 0
+    assert hub.count("/signed/") > 0
+
+
+def test_a_redirect_that_has_expired_is_asked_for_again(hub: HubServer, client: HubClient, served: str) -> None:
+    straight = read_hub(client, served)
+    hub.is_redirecting = True
+    hub.signatures_expire = 2
+    assert read_hub(client, served) == straight
+    assert [one.status for one in hub.served if "/signed/" in one.path].count(403) == 2
 
 
 def test_the_commit_is_pinned_when_main_moves(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tamiz.sources import patience
+from tamiz.sources.pace import Pace
 
 
 class Request:
@@ -19,6 +20,7 @@ class Response:
         self.status_code = status
         self.headers = headers or {}
         self.reason_phrase = "So"
+        self.history: list[Response] = []
 
     def close(self) -> None:
         pass
@@ -34,6 +36,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     moved: list[float] = []
     monkeypatch.setattr("tamiz.sources.patience.time.monotonic", lambda: sum(moved))
     monkeypatch.setattr("tamiz.sources.patience.time.sleep", moved.append)
+    monkeypatch.setattr("tamiz.sources.access._pace", Pace(None))
     return moved
 
 
@@ -73,9 +76,12 @@ def test_the_hub_is_given_the_time_it_asks_for(clock: list[float], headers: dict
     response, n = send_all([*[Response(429, headers)] * 9, Response(200)])
     assert (response.status_code, n) == (200, 10)
     assert all(seconds <= pause <= seconds + 0.5 for pause in clock)
-    clock.clear()
+    assert len(clock) == 9
+
+
+def test_a_hub_that_asks_for_time_again_and_again_is_given_up(clock: list[float]) -> None:
     with pytest.raises(patience.UnreachableError, match="HTTP 429"):
-        send_all([Response(429, headers)])
+        send_all([Response(429, {"retry-after": "300"})])
     assert len(clock) == 9
 
 

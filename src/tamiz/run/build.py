@@ -92,7 +92,9 @@ class _Build:
         place = self.plan.place("sift")
         splits = [(source.spec, split) for source in self.plan.sources for split in source.splits]
         done = read_done(self.folder, place)
-        units, parts = plan_units(self.folder.root, place, self.plan.sift, splits, done, self.plan.part_bytes)
+        units, parts = plan_units(
+            self.folder.root, place, self.plan.sift, splits, done, self.plan.access, self.plan.part_bytes
+        )
         if units:
             warm_kernels(self.plan.sift)
         total = sum(split.n_bytes for _, split in splits)

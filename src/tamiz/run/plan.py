@@ -14,8 +14,10 @@ from tamiz.pack.shards import choose_dtype
 from tamiz.run.fingerprint import dump_canonical, make_fingerprint, to_plain
 from tamiz.run.measuring import SiftSettings
 from tamiz.run.pack import PackSettings
+from tamiz.run.progress import tell_waits
 from tamiz.run.settings import (
     describe_sift,
+    make_hub_access,
     make_pack_settings,
     make_sift_settings,
     make_source_specs,
@@ -23,6 +25,7 @@ from tamiz.run.settings import (
 )
 from tamiz.run.sift import PART_BYTES
 from tamiz.run.tokens import TokenSettings, open_tokenizer
+from tamiz.sources.access import HubAccess, use_access
 from tamiz.sources.listing import list_splits
 from tamiz.sources.split import HubSource, Source, Split
 from tamiz.store import Folder
@@ -49,6 +52,7 @@ class Plan:
     tokens: TokenSettings
     pack: PackSettings
     exact: bool
+    access: HubAccess  # how the Hub is reached; never part of a fingerprint
     inputs: dict[str, dict[str, Any]]  # stage -> fingerprint inputs, each with its upstream's fingerprint
     config_folder: str
     part_bytes: int
@@ -69,10 +73,13 @@ def make_plan(config: Config, folder: Folder, cache_dir: Path, part_bytes: int =
     `part_bytes` is part of sift's fingerprint: a run has parts of one size.
     """
     sift = make_sift_settings(config, cache_dir)
+    access = make_hub_access(config, cache_dir)
+    use_access(access)
     record = read_plan_record(folder) or {"sources": []}
     pinned = {source["spec"]["name"]: source for source in record["sources"]}
     try:
-        sources = tuple(_plan_source(spec, pinned.get(spec.name)) for spec in make_source_specs(config))
+        with tell_waits():
+            sources = tuple(_plan_source(spec, pinned.get(spec.name)) for spec in make_source_specs(config))
     except SourceError as error:
         raise SourceError(f"{error}{_offer_sample(config)}") from error
     tokens, pack = make_token_settings(config, cache_dir), make_pack_settings(config)
@@ -94,11 +101,11 @@ def make_plan(config: Config, folder: Folder, cache_dir: Path, part_bytes: int =
     }
     inputs["pack"] = {"tokens": make_fingerprint(inputs["tokens"]), **to_plain(pack)}
     folder_name = str(config.folder.resolve())
-    return Plan(config.name, sources, sift, tokens, pack, config.dedup.exact, inputs, folder_name, part_bytes)
+    return Plan(config.name, sources, sift, tokens, pack, config.dedup.exact, access, inputs, folder_name, part_bytes)
 
 
 def fingerprint_cuts(splits: Sequence[Split]) -> str:
-    """Of where the splits begin and end: parts are named by the number of their split, so other cuts are other parts."""
+    """Of where splits begin and end: parts are named by the number of their split, so other cuts are other parts."""
     return make_fingerprint({"cuts": [[s.path, s.start, s.stop, s.limit] for s in splits]})
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from types import TracebackType
 
 from tqdm import tqdm
 
+from tamiz.sources.access import get_pace
+
 _LINE_SECONDS = 60.0
+_WAIT_LINE_SECONDS = 10.0  # between two lines while workers wait for the Hub
 
 
 class Progress:
@@ -44,12 +50,13 @@ class Progress:
         self._documents += documents
         self._bytes += n_bytes
         self._tokens += tokens
+        wait = get_pace().describe_wait()
         if self._bar.disable:
-            if time.monotonic() - self._shown >= _LINE_SECONDS:
+            if time.monotonic() - self._shown >= (_WAIT_LINE_SECONDS if wait else _LINE_SECONDS):
                 self._shown = time.monotonic()
-                print(self._describe(), file=sys.stderr, flush=True)
+                print(self._describe() + (f", {wait}" if wait else ""), file=sys.stderr, flush=True)
             return
-        self._bar.set_postfix_str(self._rates(), refresh=False)
+        self._bar.set_postfix_str(", ".join(filter(None, [self._rates(), wait])), refresh=False)
         self._bar.update(n_bytes / 1e6)
 
     def _seconds(self) -> float:
@@ -67,3 +74,25 @@ class Progress:
             f"{self._stage}: {done / 1e6:,.0f} of {self._total / 1e6:,.0f} MB, {self._documents:,} documents, "
             f"{self._rates()}, {left}"
         )
+
+
+@contextlib.contextmanager
+def tell_waits() -> Iterator[None]:
+    """While the block, which shows no progress, waits for the Hub: a line that says so, every ten seconds."""
+    is_over = threading.Event()
+
+    def watch() -> None:
+        seconds = 0.0
+        while not is_over.wait(seconds):
+            wait = get_pace().describe_wait()
+            seconds = _WAIT_LINE_SECONDS if wait else 0.5
+            if wait:
+                print(wait, file=sys.stderr, flush=True)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()

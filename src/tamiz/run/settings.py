@@ -20,6 +20,7 @@ from tamiz.run.language_model import find_language_model, fingerprint_model
 from tamiz.run.measuring import SiftSettings
 from tamiz.run.pack import PackSettings
 from tamiz.run.tokens import TokenSettings
+from tamiz.sources.access import HubAccess
 from tamiz.sources.split import Bound
 from tamiz.sources.split import HubSource as HubSpec
 from tamiz.sources.split import JsonlSource as JsonlSpec
@@ -117,11 +118,30 @@ def make_pack_settings(config: Config) -> PackSettings:
     return PackSettings(pack.sequence_length, pack.strategy, pack.shard_tokens, pack.dtype, fingerprint_config(config))
 
 
+_PLACE = ("kind", "paths", "dataset", "subset", "split", "revision")
+
+
 def fingerprint_config(config: Config) -> str:
-    """Of everything in the config that can change the corpus; not of where it lies or how it runs."""
+    """Of everything in the config that can change the corpus; not of where it lies or how it runs.
+
+    Nor of where its sources lie: a dataset on the Hub and a copy of its files make the same shards. Which data it was
+    stands in the manifest (`sources`), and in the fingerprints of the stages.
+    """
     dump = config.model_dump(mode="json", exclude={"folder", "quarantine", "run"})
-    dump["sources"] = {name: dump["sources"][name] for name in config.source_names}
+    dump["sources"] = {
+        name: {key: value for key, value in dump["sources"][name].items() if key not in _PLACE}
+        for name in config.source_names
+    }
     return make_fingerprint(dump)
+
+
+def make_hub_access(config: Config, cache_dir: Path) -> HubAccess:
+    """How the processes of this run reach the Hub: paced together, with a cache if the config asks for one."""
+    pace, cache = str(cache_dir / "hub"), config.run.hub_cache
+    if cache is None:
+        return HubAccess(pace)
+    folder = Path(cache.path).expanduser().absolute() if cache.path else cache_dir / "hub" / "ranges"
+    return HubAccess(pace, str(folder), round(cache.quota_gb * 1e9))
 
 
 def make_source_specs(config: Config) -> list[SourceSpec]:

@@ -15,6 +15,7 @@ from tamiz.run.engine import Report
 from tamiz.run.ledger import Done, find_done, record_done
 from tamiz.run.measuring import Sifted, SiftSettings, sift_batch
 from tamiz.schema import RAW
+from tamiz.sources.access import HubAccess, use_access
 from tamiz.sources.reading import read_split
 from tamiz.sources.split import Chunk, Cursor, Damage, Source, Split
 from tamiz.store import Folder
@@ -38,6 +39,7 @@ class SiftUnit:
     index: int
     piece: int
     cursor: Cursor | None
+    access: HubAccess
     part_bytes: int = PART_BYTES
 
     def name_part(self, n: int) -> str:
@@ -109,6 +111,7 @@ def sift_split(unit: SiftUnit, report: Report) -> list[Done]:
     What a worker that died has published of the unit is taken as it is.
     """
     folder = Folder(unit.folder)
+    use_access(unit.access)
     records = _find_published(unit)
     cursor = Cursor(*records[-1].facts["cursor"]) if records else unit.cursor
     is_last = bool(records) and records[-1].facts["is_last"]
@@ -163,6 +166,7 @@ def plan_units(
     settings: SiftSettings,
     splits: list[tuple[Source, Split]],
     done: dict[str, Done],
+    access: HubAccess,
     part_bytes: int = PART_BYTES,
 ) -> tuple[list[SiftUnit], list[Done]]:
     """The units still to do, and the valid records there are: of each split, its parts without a gap."""
@@ -176,5 +180,6 @@ def plan_units(
         valid += parts
         if not parts or not parts[-1].facts["is_last"]:
             cursor = Cursor(*parts[-1].facts["cursor"]) if parts else None
-            units.append(SiftUnit(folder, place, settings, spec, split, index, len(parts), cursor, part_bytes))
+            cut = SiftUnit(folder, place, settings, spec, split, index, len(parts), cursor, access, part_bytes)
+            units.append(cut)
     return units, valid

@@ -15,7 +15,8 @@ def describe_status(folder: Folder, plan: Plan) -> str:
     record = read_plan_record(folder) or {"inputs": {}}
     splits = [(source.spec, split) for source in plan.sources for split in source.splits]
     place = plan.place("sift")
-    left, parts = plan_units(folder.root, place, plan.sift, splits, read_done(folder, place), plan.part_bytes)
+    done = read_done(folder, place)
+    left, parts = plan_units(folder.root, place, plan.sift, splits, done, plan.access, plan.part_bytes)
     documents = sum(done.tally["documents/read"] for done in parts)
     lines.append(f"sift    {len(splits) - len(left)} of {len(splits)} splits done, {documents:,} documents read")
     for stage in ("dedup", "tokens", "pack"):

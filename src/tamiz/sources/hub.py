@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import huggingface_hub
 from huggingface_hub.errors import (
@@ -20,6 +20,7 @@ from huggingface_hub.utils import build_hf_headers, hf_raise_for_status  # type:
 
 from tamiz.errors import ConfigError, SourceError
 from tamiz.sources import patience
+from tamiz.sources.access import get_cache
 from tamiz.sources.files import JSONL_SUFFIXES, PARQUET_SUFFIXES, FoundFile
 from tamiz.sources.ranges import RangeFile
 from tamiz.sources.split import HubSource
@@ -86,7 +87,8 @@ def _resolve_paths(spec: HubSource, commit: str) -> list[str]:
 def open_ranges(address: str, n_bytes: int | None = None) -> RangeFile:
     """The file at an hf:// URL pinned to a commit; its size is asked for when `n_bytes` is None.
 
-    Reading raises SourceError when the Hub cannot be reached or answers with other bytes than asked for.
+    What the cache of this process has is not asked for. Reading raises SourceError when the Hub cannot be reached or
+    answers with other bytes than asked for.
     """
     match = _ADDRESS.fullmatch(address)
     if match is None:
@@ -96,11 +98,13 @@ def open_ranges(address: str, n_bytes: int | None = None) -> RangeFile:
     url = huggingface_hub.hf_hub_url(dataset, path, repo_type="dataset", revision=match["revision"])
     # Some servers pack what they send when allowed to, and ranges of packed bytes are something else.
     headers = {**build_hf_headers(library_name="tamiz"), "Accept-Encoding": "identity"}
-    if n_bytes is None:
+
+    def ask_size() -> bytes:
         with explain_failures(dataset):
-            n_bytes = huggingface_hub.get_hf_file_metadata(url).size
-    if n_bytes is None:
-        raise SourceError(f"{dataset}: the Hub does not say how large {path} is")
+            size = huggingface_hub.get_hf_file_metadata(url).size
+        if size is None:
+            raise SourceError(f"{dataset}: the Hub does not say how large {path} is")
+        return str(size).encode()
 
     def fetch(start: int, stop: int) -> bytes:
         with explain_failures(dataset):
@@ -111,7 +115,21 @@ def open_ranges(address: str, n_bytes: int | None = None) -> RangeFile:
             raise SourceError(f"{dataset}: asked for {stop - start} bytes of {path}, the Hub sent {len(data)}")
         return data
 
-    return RangeFile(fetch, n_bytes)
+    if n_bytes is None:
+        n_bytes = int(_remember(f"{address}#size", ask_size))
+    return RangeFile(lambda start, stop: _remember(f"{address}#{start}-{stop}", lambda: fetch(start, stop)), n_bytes)
+
+
+def _remember(key: str, ask: Callable[[], bytes]) -> bytes:
+    """What the cache has under `key`, or the answer to `ask`, kept there from now on."""
+    cache = get_cache()
+    if cache is None:
+        return ask()
+    data = cache.load(key)
+    if data is None:
+        data = ask()
+        cache.save(key, data)
+    return data
 
 
 @contextlib.contextmanager
@@ -120,6 +138,11 @@ def explain_failures(dataset: str, source: str | None = None) -> Iterator[None]:
     try:
         yield
     except patience.UnreachableError as error:
+        if error.status == 429:
+            raise SourceError(
+                f"the Hub lets no more requests for {dataset} through ({error}); run the same command again later, "
+                "or log in with `hf auth login` for a higher limit"
+            ) from error
         raise SourceError(
             f"could not reach the Hub for {dataset}: {error}; check the connection, then run the same command again"
         ) from error

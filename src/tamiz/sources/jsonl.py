@@ -65,7 +65,7 @@ def count_selected(split: Split, spec: Source, enough: int) -> int:
 def read_jsonl(split: Split, spec: Source, cursor: Cursor | None) -> Iterator[Chunk]:
     """The chunks of a split from a cursor on; see reading.read_split."""
     at = cursor or Cursor(split.first_position, 0)
-    with opening.open_stream(split.address) as packed:
+    with opening.open_stream(split.address, split.stop) as packed:
         stream, holes = packing.unpack(packed, split.path)
         position = at.position
         draft = _Draft(split, spec)

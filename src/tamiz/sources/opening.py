@@ -21,10 +21,12 @@ def open_ranges(address: str, n_bytes: int | None = None) -> RangeFile | None:
     return hub.open_ranges(address, n_bytes)
 
 
-def open_stream(address: str) -> BinaryIO:
-    """The file at `address` for reading from front to back (it can seek). Raises SourceError."""
+def open_stream(address: str, stop: int | None = None) -> BinaryIO:
+    """The file at `address` for reading from front to back (it can seek), mostly up to `stop`. Raises SourceError."""
     raw = open_ranges(address)
     if raw is not None:
+        raw.follow([(0, raw.seek(0, io.SEEK_END) if stop is None else stop)])
+        raw.seek(0)
         return cast(BinaryIO, io.BufferedReader(raw, _REMOTE_STREAM_BYTES))
     try:
         return open(address, "rb", buffering=_STREAM_BYTES)

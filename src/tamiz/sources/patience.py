@@ -1,15 +1,15 @@
 """How long to insist when the Hub does not answer: one policy for listing and reading, below huggingface_hub.
 
 Its own retries cover some calls and not others, and some calls have no time limit at all. Here every request waits and
-tries again after a lost connection, a timeout, a 429 or a 5xx, and gives up within 30 seconds of silence. Only when
-the Hub itself says how long to wait (429 or 503 with Retry-After) is more time given.
+tries again after a lost connection, a timeout, a 429 or a 5xx, and after a redirect that has expired, and gives up
+within 30 seconds of silence. Only when the Hub itself says how long to wait (429 or 503 with Retry-After) is more time
+given, and then all processes of the machine wait (`pace`).
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-import logging
 import random
 import re
 import time
@@ -18,22 +18,25 @@ from typing import Any
 
 import huggingface_hub
 
+from tamiz.sources.access import get_pace
+from tamiz.sources.pace import PAUSE_SECONDS_MAX
+
 _SILENCE_SECONDS = 24.0  # for all tries of one request; on a busy machine giving up takes its time too
 _SILENCE_SECONDS_BEFORE_ANY_ANSWER = 10.0  # a Hub that has never answered is out of reach rather than out of sorts
 _TRY_SECONDS = 8.0  # to connect, and between two pieces of an answer
 _FIRST_PAUSE_SECONDS = 0.5  # doubled after each try
 _PAUSE_SECONDS_MAX = 4.0
 _N_TRIES = 10
-_ASKED_PAUSE_SECONDS_MAX = 300.0  # the Hub counts requests in windows of five minutes
-_TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
-
-_has_answered = False  # the Hub, in this process
-
-_log = logging.getLogger(__name__)
+_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
+_EXPIRED = frozenset({400, 401, 403, 404, 410})  # after a redirect to signed storage: the next try gets a new one
 
 
 class UnreachableError(Exception):
     """A request failed for as long as the policy allows; the message is the last cause."""
+
+    def __init__(self, cause: str, status: int | None) -> None:
+        super().__init__(cause)
+        self.status = status  # of the last answer, None when there was none
 
 
 @functools.cache
@@ -61,38 +64,39 @@ def install() -> None:
 
 def send_patiently(send: Callable[[], Any], request: Any, failures: type[Exception]) -> Any:
     """The response to `request`, with any status that another try would not change. Raises UnreachableError."""
-    global _has_answered
+    pace = get_pace()
     started = time.monotonic()
-    asked = 0.0  # seconds the Hub asked us to wait: they are no silence
+    asked = 0.0  # seconds the Hub asked us, or another process, to wait: they are no silence
     for n_before in range(_N_TRIES):
-        silence = _SILENCE_SECONDS if _has_answered else _SILENCE_SECONDS_BEFORE_ANY_ANSWER
+        asked += pace.wait()
+        silence = _SILENCE_SECONDS if pace.has_answered() else _SILENCE_SECONDS_BEFORE_ANY_ANSWER
         left = silence - (time.monotonic() - started - asked)
-        seconds = min(_TRY_SECONDS, left)
-        request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), seconds)
-        pause: float | None = None
+        request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), min(_TRY_SECONDS, left))
+        retry_after, status = None, None
         try:
             response = send()
         except failures as error:
             cause = str(error) or type(error).__name__
         else:
-            _has_answered = True
-            if response.status_code not in _TRANSIENT:
+            pace.note_answer()
+            status = response.status_code
+            is_expired = bool(response.history) and status in _EXPIRED
+            if status not in _TRANSIENT and not is_expired:
                 return response
             response.close()
-            cause = f"HTTP {response.status_code} {response.reason_phrase}"
-            pause = read_retry_after(response)
+            cause = f"HTTP {status} {response.reason_phrase}"
+            cause += f" from {response.url.host}" if is_expired else ""
+            retry_after = read_retry_after(response)
+        if retry_after is not None:
+            pace.hold(retry_after)
         if n_before + 1 == _N_TRIES:
             break
-        if pause is not None:
-            asked += pause
-            if pause > _TRY_SECONDS:
-                _log.warning("the Hub asks to wait %.0f s (%s)", pause, cause)
-        else:
+        if retry_after is None:
             pause = min(_FIRST_PAUSE_SECONDS * 2**n_before, _PAUSE_SECONDS_MAX) * random.uniform(0.5, 1.0)
             if time.monotonic() - started - asked + pause > silence - _TRY_SECONDS / 2:
                 break
-        time.sleep(pause)
-    raise UnreachableError(cause)
+            pace.pause(pause)
+    raise UnreachableError(cause, status)
 
 
 def read_retry_after(response: Any) -> float | None:
@@ -104,5 +108,4 @@ def read_retry_after(response: Any) -> float | None:
         asked = re.search(r"\br=0;t=(\d+)", response.headers.get("ratelimit", ""))
     if asked is None:
         return None
-    # The random part keeps workers from coming back as one.
-    return min(float(asked[1]), _ASKED_PAUSE_SECONDS_MAX) + random.uniform(0.0, 0.5)
+    return min(float(asked[1]), PAUSE_SECONDS_MAX)

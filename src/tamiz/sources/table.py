@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +19,8 @@ from tamiz.sources.split import BATCH_BYTES, BATCH_ROWS, Source
 # at the same speed.
 _BUFFER_BYTES = 1 << 20
 # Remote: the bytes of consecutive row groups are fetched together up to this size. FineWeb's row groups of 1,000
-# documents hold some 2 MB of compressed text each, so that this saves 7 requests of 8.
+# documents hold some 2 MB of compressed text each, so that this saves 7 requests of 8. Two windows are in memory: the
+# one being read and the one being fetched.
 _WINDOW_BYTES = 16 << 20
 _PIECE_BYTES = 4 << 20  # remote, when one row group alone is larger than the window
 # A batch is put together from steps of few rows, because nothing in a file tells how large its largest text is: a
@@ -61,6 +63,18 @@ class Table:
         """The names of all columns wanted, each once."""
         names = (self.text, self.url, self.language, self.score, *self.where)
         return list(dict.fromkeys(name for name in names if name is not None))
+
+
+class Window(NamedTuple):
+    """Row groups whose bytes are fetched together: `spans` are the ranges [start, stop) of their wanted columns."""
+
+    groups: range
+    spans: list[tuple[int, int]]
+
+    @property
+    def is_small(self) -> bool:
+        """True when the whole of it may be in memory."""
+        return _count_bytes(self.spans) <= _WINDOW_BYTES
 
 
 @contextlib.contextmanager
@@ -146,14 +160,25 @@ def iterate_groups(
 
     Where batches begin in their row group depends on that group alone, whichever reading starts with.
     """
-    for window in _plan_windows(table, groups, columns):
-        if table.raw is not None and len(window) > 1:
-            table.raw.keep(span for group in window for span in find_spans(table, group, columns))
-        for group in window:
+    windows = list(_plan_windows(table, groups, columns))
+    for window, following in zip(windows, [*windows[1:], None], strict=True):
+        if table.raw is not None:
+            _fetch_window(table.raw, window, following)
+        for group in window.groups:
             # One thread: a worker is one core.
             n_rows = _choose_rows(table, group)
             steps = table.file.iter_batches(n_rows, row_groups=[group], columns=columns, use_threads=False)
             yield group, _join_steps(steps)
+
+
+def _fetch_window(raw: RangeFile, window: Window, following: Window | None) -> None:
+    """Have the window's bytes, and begin with those of the next; one too large for memory is read piece by piece."""
+    if not window.is_small:
+        raw.follow(window.spans)
+    elif following is not None and following.is_small:
+        raw.keep(window.spans, following.spans)
+    else:
+        raw.keep(window.spans)
 
 
 def _choose_rows(table: Table, group: int) -> int:
@@ -186,20 +211,21 @@ def _join_steps(steps: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(held)
 
 
-def _plan_windows(table: Table, groups: range, columns: Sequence[str]) -> Iterator[range]:
+def _plan_windows(table: Table, groups: range, columns: Sequence[str]) -> Iterator[Window]:
     """Consecutive row groups to fetch together: a local file needs none, so all of them."""
     if table.raw is None:
-        yield groups
+        yield Window(groups, [])
         return
-    start, n_bytes = groups.start, 0
+    window = Window(groups[:0], [])
     for group in groups:
-        size = sum(last - first for first, last in find_spans(table, group, columns))
-        if group > start and n_bytes + size > _WINDOW_BYTES:
-            yield range(start, group)
-            start, n_bytes = group, 0
-        n_bytes += size
-    if start < groups.stop:
-        yield range(start, groups.stop)
+        spans = find_spans(table, group, columns)
+        if window.groups and _count_bytes(window.spans) + _count_bytes(spans) > _WINDOW_BYTES:
+            yield window
+            window = Window(groups[:0], [])
+        start = window.groups.start if window.groups else group
+        window = Window(range(start, group + 1), window.spans + spans)
+    if window.groups:
+        yield window
 
 
 def find_spans(table: Table, group: int, columns: Sequence[str]) -> list[tuple[int, int]]:
@@ -213,3 +239,7 @@ def find_spans(table: Table, group: int, columns: Sequence[str]) -> list[tuple[i
             start = min(start, chunk.dictionary_page_offset)
         spans.append((start, start + chunk.total_compressed_size))
     return spans
+
+
+def _count_bytes(spans: Sequence[tuple[int, int]]) -> int:
+    return sum(stop - start for start, stop in spans)
