@@ -150,6 +150,34 @@ def report(run: Run, show: Annotated[bool, typer.Option("--open", help="open the
 
 
 @app.command()
+def whatif(
+    run: Run,
+    sets: Annotated[
+        list[str] | None, typer.Option("--set", metavar="RULE=VALUE", help="another bound (repeatable)")
+    ] = None,
+    offs: Annotated[
+        list[str] | None, typer.Option("--off", metavar="RULE", help="a rule or a recipe switched off (repeatable)")
+    ] = None,
+    recipes: Annotated[
+        list[str] | None, typer.Option("--recipe", metavar="NAME", help="a recipe at its published bounds (repeatable)")
+    ] = None,
+    examples: Annotated[int, typer.Option(min=0, metavar="N", help="show N documents of each side that changes")] = 0,
+    sweep: Annotated[
+        str | None, typer.Option(metavar="RULE=A:B:STEP", help="print the curve of one rule from A to B")
+    ] = None,
+) -> None:
+    """What the rules would keep with other bounds, from the verdicts of all documents: no text is read."""
+    from tamiz.report.answer_console import format_answer, format_sweep
+    from tamiz.run.whatif import Question, ask, sweep_rule
+
+    folder, question = _open_folder(run), Question(sets or [], offs or [], recipes or [])
+    if sweep is not None:
+        print(format_sweep(sweep_rule(folder, question, sweep)))
+    else:
+        print(format_answer(ask(folder, question, examples)))
+
+
+@app.command()
 def verify(run: Run) -> None:
     """Re-read every shard of a run and check it against the manifest and the texts it was made from."""
     from tamiz.run.verify import verify_corpus
