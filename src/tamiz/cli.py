@@ -130,23 +130,28 @@ def status(run: Run) -> None:
 
 
 @app.command()
-def report(run: Run, show: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False) -> None:
-    """Print a finished run's summary and where its page is."""
+def report(
+    run: Run,
+    show: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print the summary as JSON, for scripts")] = False,
+) -> None:
+    """Make the page of a run anew, finished or not, and print its summary."""
     import json
     import webbrowser
 
     from tamiz.report.console import format_summary
+    from tamiz.run.reporting import gather_facts, publish_page
 
-    path = run / "report" / "summary.json"
-    if not path.is_file():
-        raise ConfigError(
-            f"{run}: no report yet; `tamiz build` makes it, `tamiz status {run}` tells how far the run is"
-        )
-    print(format_summary(json.loads(path.read_text(encoding="utf-8"))))
-    page = run / "report" / "index.html"
-    print(f"\nreport  {page}")
+    folder = _open_folder(run)
+    facts = gather_facts(folder)
+    page = publish_page(folder, facts)
+    if as_json:
+        print(json.dumps({"state": facts.state, **facts.summary}, indent=1, ensure_ascii=False))
+    else:
+        print(format_summary(facts.summary))
+        print(f"\nreport  {run / page}" + ("" if facts.state == "finished" else f"  (the run is {facts.state})"))
     if show:
-        webbrowser.open(page.resolve().as_uri())
+        webbrowser.open((run / page).resolve().as_uri())
 
 
 @app.command()

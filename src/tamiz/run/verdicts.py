@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -77,13 +78,20 @@ def open_verdicts(folder: Folder) -> tuple[Config, Verdicts]:
     return config, Verdicts(folder, parts, tuple(make_all_rules(config)), columns)
 
 
-def map_parts(parts: Sequence[Done], work: Callable[[Done], T]) -> list[T]:
-    """`work` on every part, on as many threads as there are cores; results in the parts' order.
+def map_parts(parts: Sequence[Done], work: Callable[[Done], T]) -> Iterator[T]:
+    """`work` on every part, on as many threads as there are cores; results in the parts' order, few waiting at once.
 
     Threads, not processes: the time goes into reading Parquet and comparing columns, which hold no interpreter lock.
     """
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return list(pool.map(work, parts))
+    n_threads = len(os.sched_getaffinity(0))
+    running: deque[Future[T]] = deque()
+    with ThreadPoolExecutor(n_threads) as pool:
+        for part in parts:
+            running.append(pool.submit(work, part))
+            if len(running) > 2 * n_threads:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
 
 
 def read_failures(failed: pa.ListArray, rules: Sequence[Rule]) -> BOOL:

@@ -275,7 +275,7 @@ def sweep_rule(folder: Folder, question: Question, spec: str) -> Sweep:
         raise ConfigError(f"--sweep {name}: not a rule with a number")
     others = [rule for rule in new if rule.name != name]
     grid = np.array(bounds, dtype=np.float64)
-    curves = map_parts(verdicts.parts, partial(_sweep_part, verdicts, others, swept, grid))
+    curves = list(map_parts(verdicts.parts, partial(_sweep_part, verdicts, others, swept, grid)))
     documents, n_bytes = (np.sum([curve[i] for curve in curves], axis=0) for i in (0, 1))
     packed = _count_packed(folder)
     kept = sum(part.tally["bytes/read"] - part.tally["bytes/rejected"] for part in verdicts.parts)
