@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tamiz import __version__
-from tamiz.errors import ConfigError, TamizError
+from tamiz.errors import ConfigError, InterruptedRunError, TamizError
 from tamiz.kernels import name_kernel_folder
 
 if TYPE_CHECKING:
@@ -36,10 +36,6 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="a run directory, for i
 
 # typer brings its own copy of click or imports it, depending on its version; either way this is click's UsageError.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-
-
-class _InterruptedError(BaseException):
-    """Ctrl-C or SIGTERM. Not KeyboardInterrupt: typer would end the program on that without a word."""
 
 
 def _say(text: str) -> None:
@@ -139,22 +135,56 @@ def status(run: Run) -> None:
 
 
 @app.command()
-def report(run: Run, show: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False) -> None:
-    """Print a finished run's summary and where its page is."""
+def report(
+    run: Run,
+    show: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print the summary as JSON, for scripts")] = False,
+) -> None:
+    """Make the page of a run anew, finished or not, and print its summary."""
+    import json
     import webbrowser
 
     from tamiz.report.console import format_summary
+    from tamiz.run.reporting import gather_facts, publish_page
 
-    path = run / "report" / "summary.json"
-    if not path.is_file():
-        raise ConfigError(
-            f"{run}: no report yet; `tamiz build` makes it, `tamiz status {run}` tells how far the run is"
-        )
-    print(format_summary(json.loads(path.read_text(encoding="utf-8"))))
-    page = run / "report" / "index.html"
-    print(f"\nreport  {page}")
+    folder = _open_folder(run)
+    facts = gather_facts(folder)
+    page = publish_page(folder, facts)
+    if as_json:
+        print(json.dumps({"state": facts.state, **facts.summary}, indent=1, ensure_ascii=False))
+    else:
+        print(format_summary(facts.summary))
+        print(f"\nreport  {run / page}" + ("" if facts.state == "finished" else f"  (the run is {facts.state})"))
     if show:
-        webbrowser.open(page.resolve().as_uri())
+        webbrowser.open((run / page).resolve().as_uri())
+
+
+@app.command()
+def whatif(
+    run: Run,
+    sets: Annotated[
+        list[str] | None, typer.Option("--set", metavar="RULE=VALUE", help="another bound (repeatable)")
+    ] = None,
+    offs: Annotated[
+        list[str] | None, typer.Option("--off", metavar="RULE", help="a rule or a recipe switched off (repeatable)")
+    ] = None,
+    recipes: Annotated[
+        list[str] | None, typer.Option("--recipe", metavar="NAME", help="a recipe at its published bounds (repeatable)")
+    ] = None,
+    examples: Annotated[int, typer.Option(min=0, metavar="N", help="show N documents of each side that changes")] = 0,
+    sweep: Annotated[
+        str | None, typer.Option(metavar="RULE=A:B:STEP", help="print the curve of one rule from A to B")
+    ] = None,
+) -> None:
+    """What the rules would keep with other bounds, from the verdicts of all documents: no text is read."""
+    from tamiz.report.answer_console import format_answer, format_sweep
+    from tamiz.run.whatif import Question, ask, sweep_rule
+
+    folder, question = _open_folder(run), Question(sets or [], offs or [], recipes or [])
+    if sweep is not None:
+        print(format_sweep(sweep_rule(folder, question, sweep)))
+    else:
+        print(format_answer(ask(folder, question, examples)))
 
 
 @app.command()
@@ -195,7 +225,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _interrupt)  # how spot machines and schedulers say goodbye
     try:
         sys.exit(app(standalone_mode=False) or 0)  # gives back the code of typer.Exit
-    except _InterruptedError:
+    except InterruptedRunError:
         _say("interrupted; the same command goes on from what is published")
         sys.exit(130)
     except _UsageError as error:
@@ -207,4 +237,4 @@ def main() -> None:
 
 
 def _interrupt(number: int, frame: object) -> None:
-    raise _InterruptedError
+    raise InterruptedRunError

@@ -9,6 +9,8 @@
     │   └── BalanceError          the books do not balance: a defect of tamiz, never of the input
     └── SchemaError               a batch breaks the contract of its boundary: a defect of tamiz
 
+    InterruptedRunError           exit 130: Ctrl-C or SIGTERM; no Exception, so that nothing on the way takes it for one
+
 A message is one sentence or two: the file or key, the value seen, what to do.
 """
 
@@ -45,3 +47,7 @@ class BalanceError(RunError):
 
 class SchemaError(TamizError):
     """A batch does not keep the contract of the boundary it crosses."""
+
+
+class InterruptedRunError(BaseException):
+    """Ctrl-C or SIGTERM. Not KeyboardInterrupt: typer would end the program on that without a word."""

@@ -30,16 +30,6 @@ def hash_corpus(run_dir: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (run_dir / "corpus").iterdir()}
 
 
-@pytest.fixture(scope="session")
-def cyber(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run of configs/cyber.yaml over the sample, with one worker."""
-    run_dir = tmp_path_factory.mktemp("runs") / "cyber"
-    built = build(run_dir, "--workers", "1")
-    assert built.returncode == 0, built.stderr
-    assert "SOURCE=fineweb-edu" in built.stdout.splitlines()[-1]
-    return run_dir
-
-
 def read_outcomes(run_dir: Path) -> dict[str, dict[str, object]]:
     """By origin: outcome after dedup, failing rules, quarantine reason."""
     documents: dict[str, dict[str, object]] = {}

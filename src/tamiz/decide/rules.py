@@ -49,7 +49,7 @@ def make_rules(recipe: str, bounds: Mapping[str, float | None]) -> list[Rule]:
 def find_failures(metrics: Mapping[str, pa.Array], rules: Sequence[Rule]) -> npt.NDArray[np.bool_]:
     """bool[n_documents, n_rules]: True where the document fails the rule. `metrics`: name -> column of the batch."""
     n_documents = len(next(iter(metrics.values()))) if metrics else 0
-    failures = np.zeros((n_documents, len(rules)), dtype=np.bool_)
+    failures = np.zeros((n_documents, len(rules)), dtype=np.bool_, order="F")  # worked on rule by rule
     for i, rule in enumerate(rules):
         failures[:, i] = _fail_one(metrics[rule.metric], rule)
     return failures
@@ -81,12 +81,14 @@ def count_failures(failures: npt.NDArray[np.bool_], rules: Sequence[Rule]) -> di
     failed: documents that fail the rule; alone: documents no other rule rejects; first: documents for which it is the
     first failing rule in recipe order.
     """
-    n_failed = failures.sum(axis=1)
-    alone = failures & (n_failed == 1)[:, None]
-    first = failures & (np.cumsum(failures, axis=1) == 1)
+    n_failed = np.zeros(len(failures), dtype=np.int16)
     counts = {}
     for i, rule in enumerate(rules):
-        counts[f"rules/{rule.name}/failed"] = int(failures[:, i].sum())
-        counts[f"rules/{rule.name}/alone"] = int(alone[:, i].sum())
-        counts[f"rules/{rule.name}/first"] = int(first[:, i].sum())
+        counts[f"rules/{rule.name}/failed"] = int(np.count_nonzero(failures[:, i]))
+        counts[f"rules/{rule.name}/alone"] = 0
+        counts[f"rules/{rule.name}/first"] = int(np.count_nonzero(failures[:, i] & (n_failed == 0)))
+        n_failed += failures[:, i]
+    is_alone = n_failed == 1
+    for i, rule in enumerate(rules):
+        counts[f"rules/{rule.name}/alone"] = int(np.count_nonzero(failures[:, i] & is_alone))
     return counts

@@ -12,18 +12,19 @@ from typing import Any, Protocol, TypeVar
 import yaml
 
 from tamiz.config import Config
-from tamiz.errors import RunError
-from tamiz.report.page import render_page
+from tamiz.errors import InterruptedRunError, RunError, TamizError
 from tamiz.report.summary import Summary, build_summary
 from tamiz.run.corpus import publish_corpus, withdraw_corpus
 from tamiz.run.dedup import find_band_losers, plan_bands, publish_duplicates
 from tamiz.run.engine import Engine, Report, Work
+from tamiz.run.journal import Journal
 from tamiz.run.ledger import Done, forget_done, read_done
 from tamiz.run.local import LocalEngine
 from tamiz.run.pack import pack_shard, plan_shards
 from tamiz.run.plan import Plan, check_same_run, make_plan, publish_plan
 from tamiz.run.progress import Progress
 from tamiz.run.quarantine import Allowance, list_damage
+from tamiz.run.reporting import publish_report
 from tamiz.run.sift import PART_BYTES, SiftUnit, list_kept, plan_units, sift_split
 from tamiz.run.tokens import TokensUnit, make_tokens, open_tokenizer
 from tamiz.run.warming import warm_kernels
@@ -66,17 +67,34 @@ def build_corpus(config: Config, place: Place, say: Say, part_bytes: int = PART_
         folder.publish_bytes("config.yaml", _dump_config(config))
         publish_plan(folder, plan)
         engine = LocalEngine(count_workers(config))
+        journal = Journal(folder, count_workers(config), {stage: plan.place(stage) for stage in plan.inputs})
         try:
-            return _Build(config, plan, folder, engine, say).run()
+            return _Build(config, plan, folder, engine, journal, say).run()
+        except InterruptedRunError:
+            journal.close("interrupted")
+            raise
+        except TamizError as error:
+            journal.close("failed", str(error))
+            _report_failure(folder, say)
+            raise
         finally:
             engine.close()
+
+
+def _report_failure(folder: Folder, say: Say) -> None:
+    """The page of a run that failed; nothing that goes wrong with it may hide why the run did."""
+    try:
+        publish_report(folder)
+    except (TamizError, OSError, ValueError) as error:
+        say(f"the report could not be made: {error}")
 
 
 class _Build:
     """The stages in order, each reading what the one before published."""
 
-    def __init__(self, config: Config, plan: Plan, folder: Folder, engine: Engine, say: Say) -> None:
+    def __init__(self, config: Config, plan: Plan, folder: Folder, engine: Engine, journal: Journal, say: Say) -> None:
         self.config, self.plan, self.folder, self.engine, self.say = config, plan, folder, engine, say
+        self.journal = journal
 
     def run(self) -> Summary:
         parts = self.sift()
@@ -85,6 +103,7 @@ class _Build:
         shards = self.pack(tokens)
         summary = self.summarize(parts, duplicates, tokens, shards)
         publish_corpus(self.folder, self.config, self.plan, open_tokenizer(self.plan.tokens), summary, shards)
+        self.journal.close("finished")
         self._publish_report(summary)
         return summary
 
@@ -107,7 +126,7 @@ class _Build:
         }
         for part in parts:
             allowed[part.facts["source"]].use([part])
-        with Progress("sift", total, total - left) as progress:
+        with Progress("sift", total, total - left, self.journal) as progress:
             for unit, records in self.engine.run(work, units, progress.add):
                 parts += records
                 allowed[unit.split.source].use(records)
@@ -126,7 +145,7 @@ class _Build:
         if "duplicates" in done:
             return done["duplicates"]
         n_kept = sum(part.n_kept for part in kept)
-        with Progress("dedup", 0, 0) as progress:
+        with Progress("dedup", 0, 0, self.journal) as progress:
             bands = self._run_units(place, find_band_losers, units, progress.add)
         self.say(f"dedup: {n_kept:,} documents, {self.plan.n_bands} bands")
         return publish_duplicates(self.folder, place, kept, bands)
@@ -140,7 +159,9 @@ class _Build:
         done = read_done(self.folder, place)
         sizes = {part.unit: part.tally["bytes/kept"] for part in parts}
         total = sum(sizes.values())
-        with Progress("tokens", total, sum(size for unit, size in sizes.items() if unit in done)) as progress:
+        with Progress(
+            "tokens", total, sum(size for unit, size in sizes.items() if unit in done), self.journal
+        ) as progress:
             return self._run_units(place, make_tokens, units, progress.add)
 
     def pack(self, tokens: list[Done]) -> list[Done]:
@@ -151,7 +172,7 @@ class _Build:
                 withdraw_corpus(self.folder)
                 forget_done(self.folder, path.rpartition("/")[0])
         total = sum(done.tally["bytes/train"] + done.tally["bytes/validation"] for done in tokens)
-        with Progress("pack", total, 0) as progress:
+        with Progress("pack", total, 0, self.journal) as progress:
             return self._run_units(place, pack_shard, units, progress.add)
 
     def summarize(self, parts: list[Done], duplicates: Done, tokens: list[Done], shards: list[Done]) -> Summary:
@@ -179,7 +200,7 @@ class _Build:
     def _publish_report(self, summary: Summary) -> None:
         text = json.dumps(summary, indent=1, ensure_ascii=False) + "\n"
         self.folder.publish_bytes("report/summary.json", text.encode())
-        self.folder.publish_bytes("report/index.html", render_page(summary).encode())
+        publish_report(self.folder, summary)
 
     def _run_units(self, place: str, work: Work[U, Done], units: Iterable[U], report: Report) -> list[Done]:
         """Do what the ledger does not have; the records of all units, in the units' order."""

@@ -11,6 +11,7 @@ from types import TracebackType
 
 from tqdm import tqdm
 
+from tamiz.run.journal import Journal
 from tamiz.sources.access import get_pace
 
 _LINE_SECONDS = 60.0
@@ -21,10 +22,12 @@ class Progress:
     """Counts documents, bytes and tokens of one stage towards `total_bytes` of text (an estimate), and shows them.
 
     `done_bytes`: what an earlier run has already done; it counts towards the total but not towards the rate.
+    `journal` is told the same.
     """
 
-    def __init__(self, stage: str, total_bytes: int, done_bytes: int) -> None:
+    def __init__(self, stage: str, total_bytes: int, done_bytes: int, journal: Journal) -> None:
         self._stage = stage
+        self._journal = journal
         self._total, self._start_bytes = max(total_bytes, 1), done_bytes
         self._documents = self._bytes = self._tokens = 0
         self._started = self._shown = time.monotonic()
@@ -38,15 +41,18 @@ class Progress:
         )
 
     def __enter__(self) -> Progress:
+        self._journal.begin(self._stage, self._total, self._start_bytes)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.close()
+        self._journal.end()
 
     def add(self, documents: int, n_bytes: int, tokens: int) -> None:
         """Count what was done since the last call, and show it when it is time."""
+        self._journal.add(documents, n_bytes, tokens)
         self._documents += documents
         self._bytes += n_bytes
         self._tokens += tokens

@@ -32,7 +32,7 @@ RECIPE_ORDER = ("gopher_repetition", "gopher_quality", "c4", "fineweb_quality")
 
 def make_sift_settings(config: Config, cache_dir: Path) -> SiftSettings:
     """What sift needs; reads the lexicon, finds the language model."""
-    rules = _make_all_rules(config)
+    rules = make_all_rules(config)
     groups = {find_group(rule.metric) for rule in rules}
     if "c4" in config.rules:
         groups.add("line_rules")
@@ -49,7 +49,7 @@ def make_sift_settings(config: Config, cache_dir: Path) -> SiftSettings:
     )
 
 
-def _make_all_rules(config: Config) -> list[Rule]:
+def make_all_rules(config: Config) -> list[Rule]:
     """All rules in recipe order: language, the published recipes in FineWeb's order, domain."""
     rules: list[Rule] = []
     if config.language:
