@@ -75,9 +75,7 @@ def _make_chain() -> Callable[[pa.RecordBatch], object]:
     from tamiz.run.measuring import measure_documents
 
     settings = make_settings(cache_dir(), **FINEWEB)
-    return lambda batch: find_failures(
-        measure_documents(settings, batch, batch.column("text"))[0], settings.rules
-    )
+    return lambda batch: find_failures(measure_documents(settings, batch, batch.column("text"))[0], settings.rules)
 
 
 def _make_minhash() -> Callable[[pa.RecordBatch], object]:

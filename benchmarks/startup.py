@@ -26,7 +26,7 @@ def main() -> None:
 
     cache_dir = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tamiz"
     os.environ.setdefault("NUMBA_CACHE_DIR", str(name_kernel_folder(cache_dir)))
-    from tamiz.config import load_config
+    from tamiz.config_file import load_config
     from tamiz.run.pack import pack_shard  # noqa: F401 (what a worker imports to work every stage)
     from tamiz.run.settings import make_sift_settings, make_token_settings
     from tamiz.run.sift import sift_split  # noqa: F401

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tamiz.config import load_config
+from tamiz.config_file import load_config
 from tamiz.decide.rules import find_failures, list_failures
 from tamiz.measure.table import GROUPS, list_metrics
 from tamiz.run.settings import make_all_rules

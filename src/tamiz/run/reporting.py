@@ -24,6 +24,7 @@ from tamiz.report.summary import Summary, build_summary
 from tamiz.run.journal import read_journal
 from tamiz.run.ledger import Done, read_done
 from tamiz.run.plan import read_plan_record
+from tamiz.run.quarantine import list_damage
 from tamiz.run.settings import RECIPE_ORDER, fingerprint_config
 from tamiz.run.texts import Origin, open_library, parse_origin, read_kept, read_texts
 from tamiz.run.verdicts import Verdicts, map_parts, open_verdicts, read_failures, read_keys
@@ -108,6 +109,7 @@ def _summarize_unfinished(config: Config, verdicts: Verdicts, done: dict[str, di
         dedup=duplicates.tally if duplicates else {},
         tokens=merge_tallies(part.tally for part in done["tokens"].values()),
         shards=[shard.facts for shard in done["pack"].values()],
+        damage=list_damage(verdicts.parts),
         sequence_length=config.pack.sequence_length,
         rules=[rule.name for rule in verdicts.rules],
         is_finished=False,

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tamiz.config import Config, load_config
+from tamiz.config import Config
+from tamiz.config_file import load_config
 from tamiz.decide.rules import Rule
 from tamiz.errors import ConfigError
 from tamiz.run.ledger import Done, read_done

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tamiz.config import Config, load_config
+from tamiz.config import Config
+from tamiz.config_file import load_config
 from tamiz.decide.recipes import LINE_RULES, RECIPES
 from tamiz.decide.rules import Rule, count_failures, find_failures
 from tamiz.errors import ConfigError
