@@ -161,7 +161,7 @@ def test_jsonl_with_bad_lines_is_quarantined_by_position(tmp_path: Path) -> None
     (tmp_path / "in.jsonl.zst").write_bytes(zstandard.compress(data))
     (tmp_path / "c.yaml").write_text(
         "name: c\nsource: a\nsources: {a: {kind: jsonl, paths: [in.jsonl.zst]}}\ndedup: {minhash: {similarity: 0.8}}\n"
-        "pack: {sequence_length: 16, shard_tokens: 1000, holdout: 0.0, bos: true}\n"
+        "pack: {sequence_length: 16, shard_tokens: 1000, holdout: 0.0, bos: true}\nquarantine: {max_share: 1.0}\n"
     )
     built = build(tmp_path / "run", config=str(tmp_path / "c.yaml"))
     assert built.returncode == 0, built.stderr

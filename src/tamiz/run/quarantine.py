@@ -58,7 +58,7 @@ class Allowance:
         return ", ".join(found)
 
 
-def list_damage(parts: list[Done]) -> list[dict[str, Any]]:
+def list_damage(parts: Iterable[Done]) -> list[dict[str, Any]]:
     """The unreadable stretches of files, in document order: source and the fields of sources.split.Damage."""
     ordered = sorted(parts, key=lambda done: done.unit)
     return [{"source": part.facts["source"], **damage} for part in ordered for damage in part.facts["damage"]]
