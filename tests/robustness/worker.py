@@ -1,0 +1,75 @@
+"""Sift files in a real worker process and tell what became of every record, and how much memory it took."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
+
+from tamiz.run.engine import Report
+from tamiz.run.ledger import Done
+from tamiz.run.local import LocalEngine
+from tamiz.run.measuring import SiftSettings
+from tamiz.run.sift import SiftUnit, sift_split
+from tamiz.sources import JsonlSource, ParquetSource, list_splits
+
+MEMORY_MAX = 2 << 30
+
+
+class Sifted(NamedTuple):
+    """Verdict rows in document order, kept texts by origin, damage, tallies, and the worker's peak memory in bytes."""
+
+    verdicts: list[dict[str, Any]]
+    kept: dict[str, str]
+    damage: list[dict[str, Any]]
+    records: list[Done]
+    peak: int
+
+
+def sift_measured(unit: SiftUnit, report: Report) -> tuple[list[Done], int]:
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    records = sift_split(unit, report)
+    status = Path("/proc/self/status").read_text()
+    (peak,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+    return records, peak * 1024
+
+
+def sift_files(
+    engine: LocalEngine, settings: SiftSettings, run_dir: Path, spec: JsonlSource | ParquetSource, part_bytes: int
+) -> Sifted:
+    """Sift a whole source; the books of every part balance, or an assertion fails."""
+    units = [
+        SiftUnit(str(run_dir), "sift", settings, spec, split, index, 0, None, part_bytes)
+        for index, split in enumerate(list_splits(spec).splits)
+    ]
+    results = sorted((r for _, r in engine.run(sift_measured, units, lambda *_: None)), key=lambda r: r[0][0].unit)
+    records = [done for some, _ in results for done in some]
+    for done in records:
+        check_books(run_dir, done)
+    kept = {row["origin"]: row["text"] for row in read_rows(run_dir, records, "kept")}
+    damage = [stretch for done in records for stretch in done.facts["damage"]]
+    return Sifted(read_rows(run_dir, records, "verdicts"), kept, damage, records, max(peak for _, peak in results))
+
+
+def read_rows(run_dir: Path, records: Iterable[Done], role: str) -> list[dict[str, Any]]:
+    return [row for done in records for row in pq.read_table(run_dir / done.outputs[role].path).to_pylist()]
+
+
+def check_books(run_dir: Path, done: Done) -> None:
+    """Documents and bytes add up, in the tally and against the rows that were published."""
+    tally = done.tally
+    for what in ("documents", "bytes"):
+        ends = sum(tally.get(f"{what}/{end}", 0) for end in ("quarantined", "rejected", "kept", "cleaned"))
+        assert tally[f"{what}/read"] == ends, what
+    verdicts = read_rows(run_dir, [done], "verdicts")
+    assert len(verdicts) == tally["documents/read"]
+    origins = [row["origin"] for row in verdicts]
+    assert len(set(origins)) == len(origins)
+    for outcome in ("kept", "rejected", "quarantined"):
+        assert sum(row["outcome"] == outcome for row in verdicts) == tally[f"documents/{outcome}"]
+    assert all((row["quarantine"] is not None) == (row["outcome"] == "quarantined") for row in verdicts)
+    lost = sum(stretch["n_rows"] for stretch in done.facts["damage"])
+    assert lost <= tally["documents/quarantined"], json.dumps(done.facts["damage"])
