@@ -21,7 +21,16 @@ NESTING_MAX = 2000
 """Elements open at once; resiliparse takes 0.04 s for 2,000 and, growing with the square, 153 s for 100,000."""
 
 _TAG = re.compile(rb"<[a-zA-Z!/?][^<>]*>")
-_OTHER_FORMATS = (b"%PDF-", b"\x89PNG", b"GIF8", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b\x08", b"RIFF", b"\xd0\xcf\x11\xe0")
+_OTHER_FORMATS = (
+    b"%PDF-",
+    b"\x89PNG",
+    b"GIF8",
+    b"\xff\xd8\xff",
+    b"PK\x03\x04",
+    b"\x1f\x8b\x08",
+    b"RIFF",
+    b"\xd0\xcf\x11\xe0",
+)
 _CONTROLS = bytes([*range(9), 11, *range(14, 32), 127])  # not in HTML, or not in XML
 _SPACE_BEFORE_BREAK = re.compile(r"[ \t\u00a0]+(?=\n|\Z)")
 

@@ -90,7 +90,7 @@ def make_plan(config: Config, folder: Folder, cache_dir: Path) -> Plan:
 
 
 def fingerprint_cuts(splits: Sequence[Split]) -> str:
-    """Of where the splits begin and end: parts are named by the number of their split, so other cuts are other parts."""
+    """Of where the splits begin and end: a part is named by the number of its split, so other cuts are other parts."""
     return make_fingerprint({"cuts": [[s.path, s.start, s.stop, s.limit] for s in splits]})
 
 
