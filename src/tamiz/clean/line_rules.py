@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
 from tamiz.clean.phrases import count_citation_bytes, find_phrases
 from tamiz.schema import I32, I64, U8
@@ -46,6 +47,10 @@ class Rewritten(NamedTuple):
 
     n_lorem_ipsum_lines, n_curly_bracket_lines int32[n] count the lines that step 5 and 7 met. n_dropped_lines
     int32[n, 5] counts the dropped lines that were not blank, by DROPS.
+
+    The lines kept of document d are line_offsets[d] : line_offsets[d + 1] (int64[n + 1]); line i was, stripped, the
+    bytes [line_starts[i], line_stops[i]) of the text given (int64[]). is_cut bool[n]: the new text is not just these
+    lines joined, because something was taken out.
     """
 
     offsets: I64
@@ -53,22 +58,34 @@ class Rewritten(NamedTuple):
     n_lorem_ipsum_lines: I32
     n_curly_bracket_lines: I32
     n_dropped_lines: I32
+    line_offsets: I64
+    line_starts: I64
+    line_stops: I64
+    is_cut: npt.NDArray[np.bool_]
 
 
 def rewrite_lines(offsets: I64, data: U8, rules: LineRules) -> Rewritten:
     """Apply the line rules to every document of (offsets int64[n + 1], data uint8[]): valid UTF-8, no nulls."""
     n_docs = len(offsets) - 1
+    n_bytes = int(offsets[-1] - offsets[0])
     new = Rewritten(
         np.zeros(n_docs + 1, dtype=np.int64),
-        np.empty(int(offsets[-1] - offsets[0]), dtype=np.uint8),  # no line grows, and a break was at least one byte
+        np.empty(n_bytes, dtype=np.uint8),  # no line grows, and a break was at least one byte
         np.zeros(n_docs, dtype=np.int32),
         np.zeros(n_docs, dtype=np.int32),
         np.zeros((n_docs, len(DROPS)), dtype=np.int32),
+        np.zeros(n_docs + 1, dtype=np.int64),
+        np.empty(n_bytes, dtype=np.int64),  # a line has a byte at least; pages never touched are never backed
+        np.empty(n_bytes, dtype=np.int64),
+        np.zeros(n_docs, dtype=np.bool_),
     )
     size = _rewrite(
         offsets, data, rules.require_terminal_punctuation, rules.line_words_min, rules.line_word_chars_max, new
     )
-    rewritten = new._replace(data=new.data[:size].copy())
+    n_lines = new.line_offsets[-1]
+    rewritten = new._replace(
+        data=new.data[:size].copy(), line_starts=new.line_starts[:n_lines], line_stops=new.line_stops[:n_lines]
+    )
     for buffer in (rewritten.offsets, rewritten.data):
         buffer.flags.writeable = False  # as Arrow's buffers are: a kernel is compiled once for both
     return rewritten
@@ -98,6 +115,7 @@ def _rewrite(
 ) -> int:
     """Fill `new`; return how many bytes of new.data are in use."""
     out_doc = 0
+    n_lines = 0
     for doc in range(len(offsets) - 1):
         i = offsets[doc]
         end = offsets[doc + 1]
@@ -124,8 +142,14 @@ def _rewrite(
                 new.data[out] = 10
             n_kept += 1
             out = line_end
+            new.line_starts[n_lines] = start
+            new.line_stops[n_lines] = stop
+            new.is_cut[doc] |= line_end - line < stop - start
+            n_lines += 1
         out_doc = _strip_document(new.data, out_doc, out)
+        new.is_cut[doc] |= out_doc < out
         new.offsets[doc + 1] = out_doc
+        new.line_offsets[doc + 1] = n_lines
     return out_doc
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "STOP_WORDS",
     "Words",
     "count_sentences",
+    "cross_gap",
     "scan_words",
 ]
 
@@ -250,7 +251,7 @@ def _count_documents(
             continue
         count, has_ended, i = 1, False, offsets[d]
         for w in range(doc_offsets[d], doc_offsets[d + 1]):
-            added, has_ended = _cross_gap(data, i, starts[w], has_ended)
+            added, has_ended = cross_gap(data, i, starts[w], has_ended)
             count += added
             if flags[w] & IS_SENTENCE_END:
                 has_ended = True
@@ -258,12 +259,12 @@ def _count_documents(
                 count += 1
                 has_ended = False
             i = starts[w] + lengths[w]
-        added, has_ended = _cross_gap(data, i, offsets[d + 1], has_ended)
+        added, has_ended = cross_gap(data, i, offsets[d + 1], has_ended)
         counts[d] = count + added
 
 
 @njit(cache=True, nogil=True)
-def _cross_gap(data: U8, start: int, end: int, has_ended: bool) -> tuple[int, bool]:
+def cross_gap(data: U8, start: int, end: int, has_ended: bool) -> tuple[int, bool]:
     """Sentences that start in the whitespace [start, end) between two words, and whether one has ended without another
     having started. A new line is a new sentence."""
     added, first = 0, start

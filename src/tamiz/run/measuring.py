@@ -13,21 +13,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tamiz.clean.line_rules import LineRules, rewrite_lines
+from tamiz.clean.line_rules import LineRules, Rewritten, rewrite_lines
 from tamiz.clean.redact import redact
 from tamiz.decide.rules import Rule, count_failures, find_failures, list_failures
 from tamiz.dedup.signature import MinHashShape, hash_documents, make_band_keys
 from tamiz.extract.text import extract_text
 from tamiz.measure.domain import Matcher, build_matcher, read_lexicon, score_domain
 from tamiz.measure.fasttext_model import LanguageModel, read_model
+from tamiz.measure.kept_lines import count_kept_lines
 from tamiz.measure.language import WordMemo, identify_languages, make_memo
 from tamiz.measure.lines import measure_lines
 from tamiz.measure.normal import scan_normal_words
 from tamiz.measure.repetition import measure_repetition
 from tamiz.measure.surface import measure_surface
 from tamiz.measure.table import list_metrics
-from tamiz.measure.words import count_sentences, scan_words
-from tamiz.schema import I64, KEPT, U8, check_batch, make_bands_schema, make_text, make_verdict_schema, view_text
+from tamiz.measure.words import Words, count_sentences, scan_words
+from tamiz.schema import I32, I64, KEPT, U8, check_batch, make_bands_schema, make_text, make_verdict_schema, view_text
 
 
 @dataclass(frozen=True)
@@ -120,20 +121,32 @@ def measure_documents(
         matcher = _load_matcher(*settings.lexicon)
         domain = score_domain(matcher, offsets, data, surface.n_words)
         found |= {"domain_score": domain.score, "domain_terms": domain.terms}
-    cleaned = text
+    cleaned, n_words = text, surface.n_all_words
     if settings.line_rules:
         rewritten = rewrite_lines(offsets, data, settings.line_rules)
         cleaned = make_text(rewritten.offsets, rewritten.data)
-        offsets, data = view_text(cleaned)
-        words = scan_words(offsets, data)
+        n_words, n_sentences = _count_rewritten(rewritten, cleaned, data, words)
         found |= {
             "n_lorem_ipsum_lines": rewritten.n_lorem_ipsum_lines,
             "n_curly_bracket_lines": rewritten.n_curly_bracket_lines,
-            "n_sentences": count_sentences(offsets, data, words),
+            "n_sentences": n_sentences,
         }
     if "lines" in settings.groups:
-        found |= measure_lines(offsets, data, np.diff(words.doc_offsets))._asdict()
+        found |= measure_lines(*view_text(cleaned), n_words)._asdict()
     return {name: _make_column(found[name], kind) for name, kind in list_metrics(settings.groups).items()}, cleaned
+
+
+def _count_rewritten(rewritten: Rewritten, cleaned: pa.LargeStringArray, data: U8, words: Words) -> tuple[I32, I32]:
+    """Words and sentences of the rewritten texts, int32[n] each; scans only those with a citation taken out."""
+    lines = (rewritten.line_offsets, rewritten.line_starts, rewritten.line_stops)
+    n_words, n_sentences = count_kept_lines(data, words, *lines)
+    cut = np.flatnonzero(rewritten.is_cut)
+    if len(cut):
+        offsets, cut_data = view_text(cleaned.take(pa.array(cut)))
+        cut_words = scan_words(offsets, cut_data)
+        n_words[cut] = np.diff(cut_words.doc_offsets)
+        n_sentences[cut] = count_sentences(offsets, cut_data, cut_words)
+    return n_words, n_sentences
 
 
 def _make_column(values: pa.Array | npt.NDArray[np.generic], kind: pa.DataType) -> pa.Array:
