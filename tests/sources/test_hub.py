@@ -134,6 +134,52 @@ def test_only_the_columns_wanted_travel(hub: HubServer, client: HubClient, edu: 
     assert hub.count("^(GET|HEAD) .*/(api|tree)/") == 0
 
 
+SMALL = """
+from tamiz.sources import opening, table
+table._WINDOW_BYTES, table._PIECE_BYTES, opening._REMOTE_STREAM_BYTES = sizes
+"""
+NORMAL = [16 << 20, 4 << 20, 8 << 20]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "n_requests"),
+    [
+        ([300_000, 1 << 20, 1 << 20], 2 + 3 + 5),  # two footers, and each row group's text and url, two groups a window
+        ([20_000, 30_000, 1 << 20], 8 * 2 * 4),  # no row group fits: every column in pieces, one of them ahead
+    ],
+    ids=["windows", "pieces"],
+)
+def test_what_is_fetched_ahead_is_fetched_once(
+    hub: HubServer, client: HubClient, edu: Path, served: str, sizes: list[int], n_requests: int
+) -> None:
+    plan = read_hub(client, served, is_reading=False)
+    whole = read_hub(client, served, splits=plan["splits"])["rows"]
+    hub.forget()
+    client.run(SMALL, sizes=sizes)
+    try:
+        assert read_hub(client, served, splits=plan["splits"])["rows"] == whole
+    finally:
+        client.run(SMALL, sizes=NORMAL)
+    wanted = sum(len(row[2]) + len(row[3]) for row in whole)
+    assert wanted < hub.count_bytes("GET .*parquet") < wanted * 1.5
+    assert 4 < hub.count("GET .*parquet") <= n_requests
+
+
+def test_lines_are_fetched_ahead_once(hub: HubServer, client: HubClient, tmp_path: Path) -> None:
+    lines = "".join(json.dumps({"text": f"document {i} {'x' * (i % 90)}"}) + "\n" for i in range(9000))
+    (tmp_path / "train.jsonl").write_text(lines)
+    hub.commit("org/long", tmp_path)
+    client.run(SMALL, sizes=[16 << 20, 4 << 20, 100_000])
+    try:
+        rows = read_hub(client, "org/long", split_bytes=250_000)["rows"]
+    finally:
+        client.run(SMALL, sizes=NORMAL)
+    assert rows == read_local(JsonlSource("s", (str(tmp_path),)))
+    n_splits = -(-len(lines) // 250_000)
+    # A split reads from the piece in which it begins to that in which its last line ends.
+    assert hub.count_bytes("GET .*jsonl") <= len(lines) + n_splits * 2 * 100_000
+
+
 def test_a_redirect_to_another_place_is_followed(hub: HubServer, client: HubClient, served: str) -> None:
     straight = read_hub(client, served)
     hub.is_redirecting = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import threading
 from typing import Any
 
@@ -122,4 +123,4 @@ def test_merged_ranges_cover_the_ranges_in_order(spans: list[tuple[int, int]]) -
     spread = [(start << 10, stop << 10) for start, stop in spans]
     merged = merge_ranges(spread)
     assert all(any(a <= start and stop <= b for a, b in merged) for start, stop in spread)
-    assert all(before[1] + (256 << 10) <= after[0] for before, after in zip(merged, merged[1:], strict=False))
+    assert all(before[1] + (256 << 10) <= after[0] for before, after in itertools.pairwise(merged))

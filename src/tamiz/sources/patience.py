@@ -14,6 +14,8 @@ import random
 import re
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import huggingface_hub
@@ -22,7 +24,8 @@ from tamiz.sources.access import get_pace
 from tamiz.sources.pace import PAUSE_SECONDS_MAX
 
 _SILENCE_SECONDS = 24.0  # for all tries of one request; on a busy machine giving up takes its time too
-_SILENCE_SECONDS_BEFORE_ANY_ANSWER = 10.0  # a Hub that has never answered is out of reach rather than out of sorts
+# A Hub that has never answered is out of reach rather than out of sorts; one stall is still forgiven.
+_SILENCE_SECONDS_BEFORE_ANY_ANSWER = 16.0
 _TRY_SECONDS = 8.0  # to connect, and between two pieces of an answer
 _FIRST_PAUSE_SECONDS = 0.5  # doubled after each try
 _PAUSE_SECONDS_MAX = 4.0
@@ -103,9 +106,20 @@ def read_retry_after(response: Any) -> float | None:
     """Seconds that a 429 or 503 asks to wait, at most five minutes; None when it does not say."""
     if response.status_code not in (429, 503):
         return None
-    asked = re.fullmatch(r"(\d+)", response.headers.get("retry-after", ""))
+    asked = _read_delay(response.headers)
     if asked is None:  # the Hub's own header: none left (r) of the requests of this window, which ends in t seconds
-        asked = re.search(r"\br=0;t=(\d+)", response.headers.get("ratelimit", ""))
-    if asked is None:
+        window = re.search(r"\br=0;t=(\d+)", response.headers.get("ratelimit", ""))
+        asked = float(window[1]) if window else None
+    return None if asked is None else min(max(asked, 0.0), PAUSE_SECONDS_MAX)
+
+
+def _read_delay(headers: Any) -> float | None:
+    """Retry-After (RFC 9110): seconds, or a date, which is compared with the server's own."""
+    value = headers.get("retry-after", "")
+    if re.fullmatch(r"\d+", value):
+        return float(value)
+    try:
+        now = parsedate_to_datetime(headers["date"]) if "date" in headers else datetime.now(UTC)
+        return (parsedate_to_datetime(value) - now).total_seconds()
+    except (TypeError, ValueError):  # no date, or one of the two without a zone
         return None
-    return min(float(asked[1]), PAUSE_SECONDS_MAX)

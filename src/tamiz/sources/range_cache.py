@@ -54,7 +54,8 @@ class RangeCache:
         aside = f"{self._folder}/{os.getpid()}-{os.urandom(6).hex()}{_ASIDE}"
         try:
             with self._lock() as handle:
-                total = int(os.pread(handle, 20, 0) or b"0")
+                written = os.pread(handle, 20, 0)
+                total = int(written) if written.isdigit() else self._quota  # not known: count
                 if total + size > self._quota:
                     total = self._make_room(size)
                 with open(aside, "xb") as file:
@@ -64,7 +65,7 @@ class RangeCache:
                 file.write(_hash(key, data))
                 file.write(data)
             os.replace(aside, self._locate(key))
-        except (OSError, ValueError) as error:
+        except OSError as error:
             self._is_broken = True
             _log.warning("nothing more is kept in %s: %s", self._folder, error)
             with contextlib.suppress(OSError):
