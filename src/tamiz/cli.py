@@ -183,6 +183,33 @@ def whatif(
 
 
 @app.command()
+def explain(
+    run: Run,
+    doc_id: Annotated[str | None, typer.Option("--id", help="its doc_id, or the first digits of it")] = None,
+    url: Annotated[str | None, typer.Option(help="its URL")] = None,
+    near: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="find documents that contain (most of) a text")
+    ] = None,
+) -> None:
+    """Tell one document's whole story: its source, every metric and rule, what was changed, where its tokens are."""
+    from tamiz.report.story import format_found, format_story
+    from tamiz.run.explain import find_document, find_near, tell_story
+
+    if sum(option is not None for option in (doc_id, url, near)) != 1:
+        raise ConfigError("explain: give one of --id, --url and --near")
+    folder = _open_folder(run)
+    if near is not None:
+        found = find_near(folder, near)
+        print(format_found(found))
+        if not found:
+            raise typer.Exit(1)
+        name = bytes.fromhex(found[0].doc_id)
+    else:
+        name = find_document(folder, doc_id, url)
+    print(format_story(tell_story(folder, name, _cache_dir())))
+
+
+@app.command()
 def verify(run: Run) -> None:
     """Re-read every shard of a run and check it against the manifest and the texts it was made from."""
     from tamiz.run.verify import verify_corpus
