@@ -41,6 +41,13 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def _print(text: str) -> None:
+    """To standard output; in colour on a terminal, unless NO_COLOR is set (no-color.org)."""
+    from tamiz.report.console import paint
+
+    print(paint(text) if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text)
+
+
 def _load(config_file: Path, overrides: list[str] | None, run_dir: Path | None) -> tuple[Config, Place]:
     """The config, and its place: a source other than the file's own gets a run directory of its own."""
     from tamiz.config import load_config
@@ -122,11 +129,11 @@ def plan(config_file: ConfigFile, overrides: Overrides = None, run_dir: RunDir =
 
 @app.command()
 def status(run: Run) -> None:
-    """Show which units of a run are done."""
+    """Show how far a run is, while it runs and after: stages, rates, time left, what would run again and why."""
     from tamiz.run.status import describe_status
 
     _, folder, made = _open_run(run)
-    print(describe_status(folder, made))
+    _print(describe_status(folder, made))
 
 
 @app.command()
@@ -177,9 +184,9 @@ def whatif(
 
     folder, question = _open_folder(run), Question(sets or [], offs or [], recipes or [])
     if sweep is not None:
-        print(format_sweep(sweep_rule(folder, question, sweep)))
+        _print(format_sweep(sweep_rule(folder, question, sweep)))
     else:
-        print(format_answer(ask(folder, question, examples)))
+        _print(format_answer(ask(folder, question, examples)))
 
 
 @app.command()
@@ -206,7 +213,24 @@ def explain(
         name = bytes.fromhex(found[0].doc_id)
     else:
         name = find_document(folder, doc_id, url)
-    print(format_story(tell_story(folder, name, _cache_dir())))
+    _print(format_story(tell_story(folder, name, _cache_dir())))
+
+
+@app.command()
+def compare(
+    run_a: Annotated[Path, typer.Argument(metavar="RUN_A", help="the run before")],
+    run_b: Annotated[Path, typer.Argument(metavar="RUN_B", help="the run after")],
+) -> None:
+    """What entered and what left between two runs, and why; printed, and as a page in RUN_B's report."""
+    from tamiz.report.comparison import format_comparison, render_comparison
+    from tamiz.run.compare import compare_runs
+
+    folder = _open_folder(run_b)
+    comparison = compare_runs(_open_folder(run_a), folder)
+    print(format_comparison(comparison))
+    page = f"report/compared-to-{run_a.resolve().name}.html"
+    folder.publish_bytes(page, render_comparison(comparison).encode())
+    print(f"\npage  {run_b / page}")
 
 
 @app.command()
