@@ -1,4 +1,4 @@
-"""`tamiz whatif` over made verdicts: seconds and peak memory of a question about several rules, and of a sweep.
+"""`tamiz whatif` and the report over made verdicts: seconds, peak memory, bytes of the page.
 
 Run from the project's root: python benchmarks/whatif.py [--documents 10000000] [--keep DIR]
 
@@ -60,7 +60,7 @@ def make_part(path: Path, seed: int) -> int:
     is_kept = ~failures.any(axis=1)
     columns = {
         "doc_id": pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), n, [None, pa.py_buffer(rng.bytes(16 * n))]),
-        "source": pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, dtype=np.int32)), pa.array(["made"])),
+        "source": pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, dtype=np.int32)), pa.array(["mine"])),
         "origin": pa.array([f"made/{seed:03d}.parquet#{row}" for row in range(n)]),
         "url": pa.array([f"https://host{row % 9973}.example/page/{row}" for row in range(n)]),
         "n_bytes": pa.array((n_words * 6).astype(np.int64)),
@@ -93,7 +93,7 @@ def make_run(folder: Path, n_documents: int) -> int:
             "bytes/read": 1,
             "bytes/rejected": 0,
         }
-        facts = {"source": "made", "cursor": None, "is_last": True}
+        facts = {"source": "mine", "cursor": None, "is_last": True}
         done = {"unit": name, "outputs": {"verdicts": output}, "tally": tally, "facts": facts}
         (place / f"{name}.done.json").write_text(json.dumps(done))
     shutil.copyfile(ROOT / "configs" / "fineweb-raw.yaml", folder / "config.yaml")
@@ -134,6 +134,12 @@ def main() -> None:
             peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024  # the most of all so far
             worst = max(worst, seconds)
             print(f"{name:14}{seconds:8.2f} s   peak memory so far {peak:,.0f} MB")
+        start = time.monotonic()
+        subprocess.run([command[0], "report", folder], check=True, stdout=subprocess.DEVNULL)
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        size = (folder / "report" / "index.html").stat().st_size
+        seconds = time.monotonic() - start
+        print(f"{'the page':14}{seconds:8.2f} s   peak memory so far {peak:,.0f} MB, {size / 1e6:.2f} MB of page")
     if worst > SECONDS or peak > MEMORY_MB:
         sys.exit(f"slower than {SECONDS} s or more than {MEMORY_MB} MB")
 

@@ -42,6 +42,13 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def _print(text: str) -> None:
+    """To standard output; in colour on a terminal, unless NO_COLOR is set (no-color.org)."""
+    from tamiz.report.console import paint
+
+    print(paint(text) if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text)
+
+
 def _load(config_file: Path, overrides: list[str] | None, run_dir: Path | None) -> tuple[Config, Place]:
     """The config, and its place: a source other than the file's own gets a run directory of its own."""
     from tamiz.config_file import load_config
@@ -127,11 +134,11 @@ def plan(config_file: ConfigFile, overrides: Overrides = None, run_dir: RunDir =
 
 @app.command()
 def status(run: Run) -> None:
-    """Show which units of a run are done."""
+    """Show how far a run is, while it runs and after: stages, rates, time left, what would run again and why."""
     from tamiz.run.status import describe_status
 
     _, folder, made = _open_run(run)
-    print(describe_status(folder, made))
+    _print(describe_status(folder, made))
 
 
 @app.command()
@@ -182,9 +189,53 @@ def whatif(
 
     folder, question = _open_folder(run), Question(sets or [], offs or [], recipes or [])
     if sweep is not None:
-        print(format_sweep(sweep_rule(folder, question, sweep)))
+        _print(format_sweep(sweep_rule(folder, question, sweep)))
     else:
-        print(format_answer(ask(folder, question, examples)))
+        _print(format_answer(ask(folder, question, examples)))
+
+
+@app.command()
+def explain(
+    run: Run,
+    doc_id: Annotated[str | None, typer.Option("--id", help="its doc_id, or the first digits of it")] = None,
+    url: Annotated[str | None, typer.Option(help="its URL")] = None,
+    near: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="find documents that contain (most of) a text")
+    ] = None,
+) -> None:
+    """Tell one document's whole story: its source, every metric and rule, what was changed, where its tokens are."""
+    from tamiz.report.story import format_found, format_story
+    from tamiz.run.explain import find_document, find_near, tell_story
+
+    if sum(option is not None for option in (doc_id, url, near)) != 1:
+        raise ConfigError("explain: give one of --id, --url and --near")
+    folder = _open_folder(run)
+    if near is not None:
+        found = find_near(folder, near)
+        print(format_found(found))
+        if not found:
+            raise typer.Exit(1)
+        name = bytes.fromhex(found[0].doc_id)
+    else:
+        name = find_document(folder, doc_id, url)
+    _print(format_story(tell_story(folder, name, _cache_dir())))
+
+
+@app.command()
+def compare(
+    run_a: Annotated[Path, typer.Argument(metavar="RUN_A", help="the run before")],
+    run_b: Annotated[Path, typer.Argument(metavar="RUN_B", help="the run after")],
+) -> None:
+    """What entered and what left between two runs, and why; printed, and as a page in RUN_B's report."""
+    from tamiz.report.comparison import format_comparison, render_comparison
+    from tamiz.run.compare import compare_runs
+
+    folder = _open_folder(run_b)
+    comparison = compare_runs(_open_folder(run_a), folder)
+    print(format_comparison(comparison))
+    page = f"report/compared-to-{run_a.resolve().name}.html"
+    folder.publish_bytes(page, render_comparison(comparison).encode())
+    print(f"\npage  {run_b / page}")
 
 
 @app.command()

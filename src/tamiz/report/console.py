@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tamiz.report.summary import Summary
 
 _N_DAMAGE = 10
+_PAINT = (
+    (re.compile(r"\bFAILS\b"), "31"),
+    (re.compile(r"^(?:FAILED|failed|stopped|interrupted)\b.*", re.M), "31"),
+    (re.compile(r"^  -(?!--).*", re.M), "31"),
+    (re.compile(r"^  \+(?!\+\+).*", re.M), "32"),
+    (re.compile(r"[█▏▎▍▌▋▊▉]+"), "34"),
+)
+
+
+def paint(text: str) -> str:
+    """Colours for a terminal: what fails red, what is new green, bars blue."""
+    for pattern, colour in _PAINT:
+        text = pattern.sub(lambda found, colour=colour: f"\x1b[{colour}m{found[0]}\x1b[0m", text)  # type: ignore[misc]
+    return text
+
 
 _OUTCOMES = {
     "read": "read",

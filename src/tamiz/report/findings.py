@@ -112,11 +112,10 @@ def count_batch(batch: pa.RecordBatch, rules: Sequence[RuleFact], failures: BOOL
     n_bytes = batch.column("n_bytes").to_numpy()
     metrics = {name: _read_numbers(batch.column(name)) for name in _list_numbers(batch.schema)}
     n_failed = failures.sum(axis=1)
-    matrix = failures.astype(np.float32)  # sums of a batch stay below 2^24, so float32 counts exactly
     return Findings(
         rules=rules,
         tally=_count(rules, failures, n_failed, n_bytes, is_kept, is_rejected),
-        overlap=np.rint(matrix.T @ matrix).astype(np.int64),
+        overlap=_count_overlap(failures),
         kept={name: make_histogram(values[is_kept], make_edges(name)) for name, values in metrics.items()},
         rejected={name: make_histogram(values[is_rejected], make_edges(name)) for name, values in metrics.items()},
         top=_count_names(batch, n_bytes, is_kept, is_rejected),
@@ -166,6 +165,17 @@ def _count(
     return tally
 
 
+def _count_overlap(failures: BOOL) -> I64:
+    """int64[n_on, n_on]. No matrix product: BLAS would start threads under those that already read parts."""
+    overlap = np.zeros((failures.shape[1],) * 2, dtype=np.int64)
+    used = [i for i in range(failures.shape[1]) if failures[:, i].any()]
+    for at, i in enumerate(used):
+        rows = failures[failures[:, i]]
+        for j in used[at:]:
+            overlap[i, j] = overlap[j, i] = np.count_nonzero(rows[:, j])
+    return overlap
+
+
 def _count_names(batch: pa.RecordBatch, n_bytes: I64, is_kept: BOOL, is_rejected: BOOL) -> dict[str, TopCounts]:
     names: dict[str, pa.Array] = {
         "hosts": _find_hosts(batch.column("url")),
@@ -179,7 +189,11 @@ def _count_names(batch: pa.RecordBatch, n_bytes: I64, is_kept: BOOL, is_rejected
     for what, column in names.items():
         for side, mask in sides.items():
             table = pa.table({"name": column, "documents": np.ones(len(batch), dtype=np.int64), "bytes": n_bytes})
-            sums = table.filter(pa.array(mask)).group_by("name").aggregate([("documents", "sum"), ("bytes", "sum")])
+            sums = (
+                table.filter(pa.array(mask))
+                .group_by("name", use_threads=False)
+                .aggregate([("documents", "sum"), ("bytes", "sum")])
+            )
             keys = sums.column("name").to_pylist()
             for unit in ("documents", "bytes"):
                 counts = dict(zip(keys, sums.column(f"{unit}_sum").to_pylist(), strict=True))

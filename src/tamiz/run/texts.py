@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -125,3 +125,13 @@ def read_kept(folder: Folder, parts: Sequence[Done], doc_ids: Iterable[bytes]) -
                     rows = zip(*(table.column(i).to_pylist() for i in range(3)), strict=True)
                     found |= {doc_id: (origin, text) for doc_id, origin, text in rows}
     return found
+
+
+def read_library(library: Library) -> Iterator[pa.RecordBatch]:
+    """TEXT batches of all readable documents of the local sources, in order."""
+    for (source, _), splits in library.splits.items():
+        if library.is_local(source) and source in library.specs:
+            for split in splits:
+                for chunk in read_split(split, library.specs[source]):
+                    batch = extract_text(chunk.batch)
+                    yield batch.filter(batch.column("quarantine").is_null())
