@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -12,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError,
 
 from tamiz.decide.recipes import LINE_RULES, RECIPES
 from tamiz.errors import ConfigError
+
+MEMORY_MIN = 600_000_000  # a worker of dedup before its first document takes 400 MB
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -110,11 +113,48 @@ class MinHash(_Model):
         return self
 
 
+class KeepMetric(_Model):
+    """Of copies, the one with the most (`desc`) or least (`asc`) of a metric stays; one that has no value loses."""
+
+    metric: str
+    order: Literal["asc", "desc"] = "desc"
+
+
+_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
 class Dedup(_Model):
-    """Exact copies, near copies, or both; `minhash: null` is off."""
+    """Exact copies, near copies, or both; `minhash: null` is off. Keys are explained in docs/deduplication.md."""
 
     exact: bool = True
     minhash: MinHash | None = MinHash()
+    scope: Literal["run", "source", "dump"] = "run"
+    keep: Literal["first", "longest"] | KeepMetric = "first"
+    prefer: Annotated[list[str], Field(max_length=200)] = []
+    against: list[str] = []
+    memory: int | str = "2GB"
+    sample: Annotated[int, Field(ge=0, le=100_000)] = 1000
+
+    @property
+    def memory_bytes(self) -> int:
+        """`memory` as bytes."""
+        if isinstance(self.memory, int):
+            return self.memory
+        number, unit = self.memory[:-2], self.memory[-2:].upper()
+        return int(float(number) * _UNITS[unit])
+
+    @field_validator("memory")
+    @classmethod
+    def _check_memory(cls, memory: int | str) -> int | str:
+        if isinstance(memory, str) and not re.fullmatch(r"\d+(\.\d+)? ?[KMGT]B", memory, re.IGNORECASE):
+            raise ValueError(f'{memory!r} is not a size; write bytes, or a number and a unit such as "2GB" or "800MB"')
+        return memory
+
+    @model_validator(mode="after")
+    def _check(self) -> Dedup:
+        if self.memory_bytes < MEMORY_MIN:
+            raise ValueError(f"has memory {self.memory}; a worker needs at least {MEMORY_MIN // 10**6}MB")
+        return self
 
 
 class Pack(_Model):
@@ -192,6 +232,9 @@ class Config(_Model):
                 raise ValueError(f"source is {name!r}{_suggest(name, self.sources)}")
         if len(set(self.source_names)) != len(self.source_names):
             raise ValueError(f"source names one source twice: {self.source_names}")
+        for name in self.dedup.prefer:
+            if name not in self.sources:
+                raise ValueError(f"dedup.prefer names {name!r}{_suggest(name, self.sources)}")
         return self
 
     def find_file(self, path: str, key: str) -> Path:
@@ -268,7 +311,17 @@ def _put_override(raw: dict[str, Any], override: str) -> None:
 
 
 _TAGS = {"sample", "parquet", "jsonl", "hub"}
-_BRANCHES = {"str", "int", "float", "bool", "list[str]", "list[int]", "literal['auto']"}
+_BRANCHES = {
+    "str",
+    "int",
+    "float",
+    "bool",
+    "list[str]",
+    "list[int]",
+    "literal['auto']",
+    "literal['first','longest']",
+    "keepmetric",
+}
 
 
 def _explain_error(error: Any) -> str:
@@ -294,7 +347,8 @@ def _explain_error(error: Any) -> str:
 def _known_keys(location: list[str]) -> list[str]:
     """The keys that may stand where `location` ends."""
     sections: dict[str, type[BaseModel]] = {
-        "language": Language, "domain": Domain, "dedup": Dedup, "minhash": MinHash, "pack": Pack, "run": Run,
+        "language": Language, "domain": Domain, "dedup": Dedup, "minhash": MinHash, "keep": KeepMetric,
+        "pack": Pack, "run": Run,
     }  # fmt: skip
     if len(location) == 1:
         return [name for name in Config.model_fields if name != "folder"]

@@ -11,6 +11,7 @@ documents in between (negative if replacements were longer than what they replac
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,12 +20,20 @@ from tamiz.tally import Tally, merge_tallies, take_prefix
 
 Summary = dict[str, Any]
 
+_BUCKET_SHARE, _BUCKET_DOCUMENTS = (
+    0.001,
+    100,
+)  # of all documents, and at least so many: in a small corpus a pair is 0.1 %
+_SOURCE_SHARE = 0.5
+_PRECISION_MIN = 0.9
+
 
 def build_summary(
     *,
     facts: Mapping[str, Any],
     sift: Mapping[str, Tally],
     dedup: Tally,
+    dedup_facts: Mapping[str, Any],
     tokens: Tally,
     shards: Sequence[Mapping[str, int]],
     sequence_length: int,
@@ -33,7 +42,8 @@ def build_summary(
     """The summary of a finished run; raises BalanceError if anything is missing or counted twice.
 
     `facts`: name, source... as they shall appear. `sift`: tally by source. `shards`: each shard's rows, documents,
-    tokens, padding, text_bytes, pieces. `rules`: names of all rules, in recipe order.
+    tokens, padding, text_bytes, pieces. `dedup_facts`: see `describe_dedup`. `rules`: names of all
+    rules, in recipe order.
     """
     read = merge_tallies(sift.values())
     packed = merge_tallies(shards)
@@ -65,6 +75,7 @@ def build_summary(
         "sequences": packed.get("rows", 0),
         "pieces": packed.get("pieces", 0),
         "duplicates": {kind: dedup.get(f"duplicates/{kind}", 0) for kind in ("exact", "near")},
+        "dedup": describe_dedup(dedup_facts, dedup, sift),
         "not_selected": read.get("not_selected", 0),
         "quarantine": take_prefix(read, "quarantine"),
         "redacted": take_prefix(read, "redacted"),
@@ -78,6 +89,65 @@ def build_summary(
     }
     check_balance(summary, read, tokens)
     return summary
+
+
+def describe_dedup(facts: Mapping[str, Any], tally: Tally, sift: Mapping[str, Tally]) -> dict[str, Any]:
+    """What tells how far dedup can be trusted: `facts` as they are, and
+
+    `scopes`: documents that each scope would have removed; `sources`: by source, documents kept by the rules and lost
+    as duplicates; `precision`: of the sampled near copies, the share that reaches the threshold, with its 95 % interval
+    (None without a sample); `alarms`: sentences.
+    """
+    sources = {
+        name: {
+            "kept": counts.get("documents/kept", 0),
+            "duplicate": tally.get(f"sources/{name}/duplicate", 0),
+        }
+        for name, counts in sift.items()
+    }
+    described = {**facts, "scopes": take_prefix(tally, "scopes"), "sources": sources, "precision": None}
+    sample = facts.get("sample")
+    if sample and sample["n"]:
+        low, high = make_interval(sample["n"] - sample["n_under"], sample["n"])
+        described["precision"] = {"share": 1 - sample["n_under"] / sample["n"], "low": low, "high": high}
+    described["alarms"] = list_alarms(described)
+    return described
+
+
+def list_alarms(dedup: Mapping[str, Any]) -> list[str]:
+    """What looks wrong about what was removed, one sentence each, with what to look at."""
+    alarms = []
+    large = [bucket for bucket in dedup["buckets"] if bucket["documents"] >= _BUCKET_DOCUMENTS]
+    for bucket in large:
+        share = bucket["documents"] / dedup["n_compared"]
+        if share > _BUCKET_SHARE:
+            alarms.append(
+                f"a bucket of {bucket['column']} holds {bucket['documents']:,} documents, {share:.2%} of all: one text "
+                "(a notice, a template) in many pages; look at the documents with the most copies"
+            )
+    for name, counts in dedup["sources"].items():
+        if counts["duplicate"] > _SOURCE_SHARE * counts["kept"]:
+            share = counts["duplicate"] / counts["kept"]
+            alarms.append(f"source {name} loses {share:.0%} of its documents as duplicates")
+    precision = dedup["precision"]
+    if precision and precision["share"] < _PRECISION_MIN:
+        alarms.append(
+            f"only {precision['share']:.0%} of the near copies reach a Jaccard similarity of {dedup['threshold']:.2f} "
+            "with the document they lost to; use more rows per band, or dedup.verify: true"
+        )
+    return alarms
+
+
+def make_interval(n_hits: int, n: int) -> tuple[float, float]:
+    """The 95 % confidence interval of a share of which n_hits of n were seen (Wilson 1927); (0, 1) of nothing."""
+    if n == 0:
+        return 0.0, 1.0
+    z = 1.959964
+    share = n_hits / n
+    middle = share + z * z / (2 * n)
+    spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
 
 
 _SIFTED = ("read", "quarantined", "rejected", "kept")

@@ -16,7 +16,7 @@ from tamiz.errors import RunError
 from tamiz.report.page import render_page
 from tamiz.report.summary import Summary, build_summary
 from tamiz.run.corpus import publish_corpus, withdraw_corpus
-from tamiz.run.dedup import find_band_losers, plan_bands, publish_duplicates
+from tamiz.run.deduplication import clear_work, collect_facts, find_duplicates, plan_trust
 from tamiz.run.engine import Engine, Report, Work
 from tamiz.run.ledger import Done, forget_done, read_done
 from tamiz.run.local import LocalEngine
@@ -25,6 +25,7 @@ from tamiz.run.plan import Plan, check_same_run, make_plan, publish_plan
 from tamiz.run.progress import Progress
 from tamiz.run.sift import SiftUnit, list_kept, plan_units, sift_split
 from tamiz.run.tokens import TokensUnit, make_tokens, open_tokenizer
+from tamiz.run.trust import measure_trust
 from tamiz.run.warming import warm_kernels
 from tamiz.store import Folder
 from tamiz.tally import Tally, merge_tallies
@@ -44,6 +45,7 @@ class _Named(Protocol):
 
 
 U = TypeVar("U", bound=_Named)
+_DEDUP_RECORDS = ("duplicates", "copies")
 Say = Callable[[str], None]
 
 
@@ -76,10 +78,10 @@ class _Build:
 
     def run(self) -> Summary:
         parts = self.sift()
-        duplicates = self.dedup(parts)
-        tokens = self.tokenize(parts, duplicates)
+        dedup = self.dedup(parts)
+        tokens = self.tokenize(parts, dedup)
         shards = self.pack(tokens)
-        summary = self.summarize(parts, duplicates, tokens, shards)
+        summary = self.summarize(parts, dedup, tokens, shards)
         publish_corpus(self.folder, self.config, self.plan, open_tokenizer(self.plan.tokens), summary, shards)
         self._publish_report(summary)
         return summary
@@ -102,21 +104,23 @@ class _Build:
             raise RunError(f"no document passed the rules; {_name_strictest(parts)}")
         return parts
 
-    def dedup(self, parts: list[Done]) -> Done:
-        place = self.plan.place("dedup")
-        kept = list_kept(parts)
-        units = plan_bands(self.folder.root, place, kept, self.plan.n_bands, exact=self.plan.exact)
-        done = read_done(self.folder, place)
-        if "duplicates" in done:
-            return done["duplicates"]
-        n_kept = sum(part.n_kept for part in kept)
-        with Progress("dedup", 0, 0) as progress:
-            bands = self._run_units(place, find_band_losers, units, progress.add)
-        self.say(f"dedup: {n_kept:,} documents, {self.plan.n_bands} bands")
-        return publish_duplicates(self.folder, place, kept, bands)
+    def dedup(self, parts: list[Done]) -> dict[str, Done]:
+        """The records `duplicates` and `copies`, and `trust` if anything was sampled."""
+        place, settings = self.plan.place("dedup"), self.plan.dedup
+        if "duplicates" not in read_done(self.folder, place):
+            with Progress("dedup", 0, 0) as progress:
+                find_duplicates(self.folder, place, settings, parts, self._run_units, progress.add)
+            self.say(f"dedup: {sum(part.tally['documents/kept'] for part in parts):,} documents")
+        clear_work(self.folder, place)
+        done = {name: record for name, record in read_done(self.folder, place).items() if name in _DEDUP_RECORDS}
+        trust = plan_trust(self.folder, place, settings, done["duplicates"], list_kept(parts))
+        if trust is not None:
+            with Progress("trust", 0, 0) as progress:
+                done["trust"] = self._run_units(place, measure_trust, [trust], progress.add)[0]
+        return done
 
-    def tokenize(self, parts: list[Done], duplicates: Done) -> list[Done]:
-        place, path = self.plan.place("tokens"), duplicates.outputs["duplicates"].path
+    def tokenize(self, parts: list[Done], dedup: dict[str, Done]) -> list[Done]:
+        place, path = self.plan.place("tokens"), dedup["duplicates"].outputs["duplicates"].path
         units = [
             TokensUnit(self.folder.root, place, self.plan.tokens, part, path, is_checked=i == 0)
             for i, part in enumerate(list_kept(parts))
@@ -138,7 +142,7 @@ class _Build:
         with Progress("pack", total, 0) as progress:
             return self._run_units(place, pack_shard, units, progress.add)
 
-    def summarize(self, parts: list[Done], duplicates: Done, tokens: list[Done], shards: list[Done]) -> Summary:
+    def summarize(self, parts: list[Done], dedup: dict[str, Done], tokens: list[Done], shards: list[Done]) -> Summary:
         sift: dict[str, Tally] = {source.spec.name: {} for source in self.plan.sources}
         for done in parts:
             name = done.facts["source"]
@@ -152,7 +156,8 @@ class _Build:
         return build_summary(
             facts=facts,
             sift=sift,
-            dedup=duplicates.tally,
+            dedup=dedup["duplicates"].tally,
+            dedup_facts=collect_facts(self.plan.dedup, dedup),
             tokens=merge_tallies(done.tally for done in tokens),
             shards=[done.facts for done in shards],
             sequence_length=self.plan.pack.sequence_length,

@@ -11,11 +11,16 @@ from typing import Any
 from tamiz.config import Config
 from tamiz.errors import ConfigError, SourceError
 from tamiz.pack.shards import choose_dtype
+from tamiz.run.against import find_older_runs, list_older_parts
+from tamiz.run.dedup import DedupSettings
 from tamiz.run.fingerprint import dump_canonical, make_fingerprint, to_plain
+from tamiz.run.layout import forecast_dedup
 from tamiz.run.measuring import SiftSettings
 from tamiz.run.pack import PackSettings
 from tamiz.run.settings import (
+    describe_dedup,
     describe_sift,
+    make_dedup_settings,
     make_pack_settings,
     make_sift_settings,
     make_source_specs,
@@ -47,7 +52,7 @@ class Plan:
     sift: SiftSettings
     tokens: TokenSettings
     pack: PackSettings
-    exact: bool
+    dedup: DedupSettings
     inputs: dict[str, dict[str, Any]]  # stage -> fingerprint inputs, each with its upstream's fingerprint
     config_folder: str
 
@@ -55,15 +60,12 @@ class Plan:
         """`<stage>/<fingerprint>`, where the stage's outputs and records are."""
         return f"{stage}/{make_fingerprint(self.inputs[stage])}"
 
-    @property
-    def n_bands(self) -> int:
-        """MinHash bands, 0 when near copies are not looked for."""
-        return self.sift.shape.bands if self.sift.shape else 0
-
 
 def make_plan(config: Config, folder: Folder, cache_dir: Path) -> Plan:
     """List the sources, unless plan.json already pins the same ones, and fingerprint the stages."""
     sift = make_sift_settings(config, cache_dir)
+    against = find_older_runs(config, sift.shape)
+    dedup = make_dedup_settings(config, sift.shape, against)
     record = read_plan_record(folder) or {"sources": []}
     pinned = {source["spec"]["name"]: source for source in record["sources"]}
     sources = tuple(_plan_source(spec, pinned.get(spec.name)) for spec in make_source_specs(config))
@@ -72,7 +74,7 @@ def make_plan(config: Config, folder: Folder, cache_dir: Path) -> Plan:
     choose_dtype(tokenizer.n_vocab, pack.dtype)  # an impossible dtype is an error now, not after sift
     read = [{"spec": to_plain(source.spec), "revision": source.revision} for source in sources]
     inputs: dict[str, dict[str, Any]] = {"sift": {**describe_sift(sift), "sources": read}}
-    inputs["dedup"] = {"sift": make_fingerprint(inputs["sift"]), "exact": config.dedup.exact}
+    inputs["dedup"] = {"sift": make_fingerprint(inputs["sift"]), **describe_dedup(dedup, against)}
     inputs["tokens"] = {
         "dedup": make_fingerprint(inputs["dedup"]),
         "tokenizer": tokenizer.fingerprint,
@@ -83,7 +85,7 @@ def make_plan(config: Config, folder: Folder, cache_dir: Path) -> Plan:
     }
     inputs["pack"] = {"tokens": make_fingerprint(inputs["tokens"]), **to_plain(pack)}
     folder_name = str(config.folder.resolve())
-    return Plan(config.name, sources, sift, tokens, pack, config.dedup.exact, inputs, folder_name)
+    return Plan(config.name, sources, sift, tokens, pack, dedup, inputs, folder_name)
 
 
 def _plan_source(spec: Source, pinned: dict[str, Any] | None) -> PlannedSource:
@@ -147,8 +149,28 @@ def describe_plan(plan: Plan) -> str:
             f"about {n_bytes / 1e6:,.1f} MB of text, revision {source.revision[:12]}"
         )
     lines += [f"rules: {len(plan.sift.rules)}", *(f"  {rule.name} {_bound(rule)}" for rule in plan.sift.rules)]
+    lines += _describe_dedup(plan)
     lines += [f"{stage:7} {plan.place(stage)}" for stage in plan.inputs]
     return "\n".join(lines)
+
+
+_DOCUMENT_BYTES = 2_000  # of text: where a source does not tell its rows, documents are taken to be this short
+
+
+def _describe_dedup(plan: Plan) -> list[str]:
+    """What dedup will take, if every document is kept."""
+    splits = [split for source in plan.sources for split in source.splits]
+    own = sum(split.n_bytes // _DOCUMENT_BYTES if split.n_rows is None else split.n_rows for split in splits)
+    older = sum(part.n_kept for part in list_older_parts(plan.dedup.against)[0])
+    forecast = forecast_dedup(own + older, len(plan.dedup.columns), plan.dedup.memory)
+    against = f" and {older:,} of older runs" if older else ""
+    n_keys, allowed = len(plan.dedup.columns), plan.dedup.memory / 1e6
+    bands, running = forecast.bands_bytes / 1e6, forecast.running_bytes / 1e6
+    return [
+        f"dedup: at most {own:,} documents{against}, {n_keys} keys each, in {forecast.n_ranges} key ranges",
+        f"  memory {forecast.worker_bytes / 1e6:,.0f} MB for each worker (dedup.memory {allowed:,.0f} MB)",
+        f"  disk {bands:,.1f} MB of band files, and {running:,.1f} MB more while it runs",
+    ]
 
 
 def _bound(rule: Any) -> str:

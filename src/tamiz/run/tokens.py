@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 
 from tamiz.pack.shards import add_boundaries, is_holdout
 from tamiz.pack.tokenizer import Tokenizer, check_agreement, load_tokenizer
-from tamiz.run.dedup import KeptPart, read_duplicate_rows
+from tamiz.run.dedup import read_duplicate_rows
 from tamiz.run.engine import Report
+from tamiz.run.layout import KeptPart
 from tamiz.run.ledger import Done, record_done
 from tamiz.schema import I32, I64, KEPT, TOKENS, check_batch
 from tamiz.store import Folder
