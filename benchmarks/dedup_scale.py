@@ -68,7 +68,7 @@ def make_keys(part: int, n: int) -> U64:
 
 
 def plant(part: int, n: int) -> Planted:
-    """The last fifth of the rows copy 1 to 14 bands, or all keys, of rows of the first four fifths of an earlier part."""
+    """The last fifth of the rows share 3 or all bands, perhaps the exact hash, with rows of an earlier part's others."""
     keys = make_keys(part, n)
     rng = np.random.default_rng((part, 1))
     first = n - int(n * PLANTED)
@@ -181,9 +181,7 @@ def measure_size(folder: Path, n_documents: int, memory: int, workers: int) -> M
     before = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     started = time.monotonic()
     try:
-        work_through(
-            Folder(folder), "dedup", settings, make_layout(parts, memory), (), run_units, lambda *_: None
-        )
+        work_through(Folder(folder), "dedup", settings, make_layout(parts, memory), (), run_units, lambda *_: None)
         wall = time.monotonic() - started
     finally:
         if engine._pool is not None:
@@ -194,7 +192,9 @@ def measure_size(folder: Path, n_documents: int, memory: int, workers: int) -> M
     cpu = sum(b.ru_utime + b.ru_stime - a.ru_utime - a.ru_stime for a, b in zip(before, after, strict=True))
     work_bytes = watch.end()
     clear_work(Folder(folder), "dedup")
-    return Measured(n_documents, wall, cpu, worker_bytes, driver_bytes, bands_bytes, work_bytes, *check_planted(folder, parts))
+    return Measured(
+        n_documents, wall, cpu, worker_bytes, driver_bytes, bands_bytes, work_bytes, *check_planted(folder, parts)
+    )
 
 
 def main() -> None:

@@ -168,6 +168,17 @@ class Pack(_Model):
     bos: bool = False
     eos: str | None = None
     dtype: Literal["auto", "uint16", "int32"] = "auto"
+    repeat: dict[PositiveInt, PositiveInt] = {}  # copies a document has at least -> times it is packed
+
+    @field_validator("repeat")
+    @classmethod
+    def _check_repeat(cls, repeat: dict[int, int]) -> dict[int, int]:
+        times = [repeat[n_copies] for n_copies in sorted(repeat)]
+        if times != sorted(times) or any(t > 100 for t in times):
+            raise ValueError(
+                f"{repeat} has to repeat documents with more copies at least as often, and 100 times at most"
+            )
+        return repeat
 
     @model_validator(mode="after")
     def _check(self) -> Pack:

@@ -126,10 +126,12 @@ TOKENS = pa.schema(
         _field("n_bytes", pa.int64()),  # UTF-8 bytes of the text
         _field("n_tokens", pa.int32()),  # length of input_ids: shards are planned without reading those
         _field("is_holdout", pa.bool_()),
+        _field("repetition", pa.int32()),  # 0, or the how-manieth copy that `pack.repeat` adds
         _field("input_ids", pa.list_(pa.int32())),
     ]
 )
-"""Tokens of one part's surviving documents, with BOS/EOS: those for training in order, then those held out in order."""
+"""Tokens of one part's surviving documents, with BOS/EOS: those for training in order, then those held out in order,
+then the first repetitions of those for training in order, the second..."""
 
 
 def make_shard_schema(dtype: pa.DataType, metadata: dict[str, str] | None = None) -> pa.Schema:

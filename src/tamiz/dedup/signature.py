@@ -67,7 +67,7 @@ def make_permutations(count: int) -> tuple[U64, U64]:
 
 
 @njit(cache=True, nogil=True)
-def _mix(x: np.uint64) -> np.uint64:
+def mix(x: np.uint64) -> np.uint64:
     x = (x ^ (x >> np.uint64(30))) * _MIX_1
     x = (x ^ (x >> np.uint64(27))) * _MIX_2
     return x ^ (x >> np.uint64(31))
@@ -77,7 +77,7 @@ def _mix(x: np.uint64) -> np.uint64:
 def hash_shingle(hashes: U64, first: int, ngram: int) -> np.uint64:
     x = np.uint64(ngram)
     for k in range(first, first + ngram):
-        x = _mix((x + _STEP) ^ hashes[k])
+        x = mix((x + _STEP) ^ hashes[k])
     return x
 
 
@@ -96,7 +96,7 @@ def _key_bands(minima: U64, rows: int, keys: U64) -> None:
     for band in range(len(keys)):
         key = np.uint64(band)
         for row in range(rows):
-            key = _mix((key + _STEP) ^ minima[band * rows + row])
+            key = mix((key + _STEP) ^ minima[band * rows + row])
         keys[band] = key
 
 
@@ -118,7 +118,7 @@ def _hash_all(doc_offsets: I64, hashes: U64, out: U64) -> None:
     for d in range(len(doc_offsets) - 1):
         x = np.uint64(doc_offsets[d + 1] - doc_offsets[d])
         for k in range(doc_offsets[d], doc_offsets[d + 1]):
-            x = _mix((x + _STEP) ^ hashes[k])
+            x = mix((x + _STEP) ^ hashes[k])
         out[d] = x
 
 

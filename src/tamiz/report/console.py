@@ -34,6 +34,9 @@ def format_summary(summary: Summary) -> str:
         f"{summary['sequences']:,} sequences in {summary['shards']} shards, padding {tokens['padding']:,} tokens "
         f"({share:.2%})"
     )
+    repeated = summary["repeated"]
+    if repeated["documents"]:
+        lines.append(f"of these repeated: {repeated['documents']:,} documents, {repeated['tokens']:,} tokens")
     held = summary["validation"]
     lines.append(f"of these held out for validation: {held['documents']:,} documents, {held['tokens']:,} tokens")
     lines += format_dedup(summary["dedup"])

@@ -2,11 +2,12 @@
 
 documents.read = quarantined + rejected + duplicate + packed
 bytes.read     = quarantined + rejected + cleaned + duplicate + packed
-tokens.total   = packed + padding (+ nothing dropped: no strategy drops a token)
+tokens.total   = packed + repeated + padding (+ nothing dropped: no strategy drops a token)
 
 Bytes are UTF-8 bytes of text. `quarantined` is 0 (what has no text has no bytes of text), `rejected` counts the text
 as it came, `duplicate` and `packed` the text as kept, and `cleaned` is what line rules and redaction took from kept
-documents in between (negative if replacements were longer than what they replaced).
+documents in between (negative if replacements were longer than what they replaced). `repeated` is a section of its
+own: what `pack.repeat` put into the shards again, documents and bytes that are counted once as packed.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ def build_summary(
     """
     read = merge_tallies(sift.values())
     packed = merge_tallies(shards)
+    repeated = {what: tokens.get(f"{what}/repeated", 0) for what in ("documents", "bytes", "tokens")}
     summary: Summary = {
         **facts,
         "documents": {
@@ -54,7 +56,7 @@ def build_summary(
             "quarantined": read.get("documents/quarantined", 0),
             "rejected": read.get("documents/rejected", 0),
             "duplicate": dedup.get("documents/duplicate", 0),
-            "packed": packed.get("documents", 0),
+            "packed": packed.get("documents", 0) - repeated["documents"],
         },
         "bytes": {
             "read": read.get("bytes/read", 0),
@@ -62,14 +64,15 @@ def build_summary(
             "rejected": read.get("bytes/rejected", 0),
             "cleaned": read.get("bytes/cleaned", 0),
             "duplicate": dedup.get("bytes/duplicate", 0),
-            "packed": packed.get("text_bytes", 0),
+            "packed": packed.get("text_bytes", 0) - repeated["bytes"],
         },
         "tokens": {
             "total": packed.get("rows", 0) * sequence_length,
-            "packed": packed.get("tokens", 0),
+            "packed": packed.get("tokens", 0) - repeated["tokens"],
             "padding": packed.get("padding", 0),
             "dropped": 0,
         },
+        "repeated": repeated,
         "validation": {what: tokens.get(f"{what}/validation", 0) for what in ("documents", "bytes", "tokens")},
         "shards": len(shards),
         "sequences": packed.get("rows", 0),
@@ -159,7 +162,10 @@ def check_balance(summary: Summary, sift: Tally, tokens: Tally) -> None:
     checks = {
         "documents: read": (documents["read"], sum(documents.values()) - documents["read"]),
         "bytes: read": (n_bytes["read"], sum(n_bytes.values()) - n_bytes["read"]),
-        "tokens: in sequences": (n_tokens["total"], n_tokens["packed"] + n_tokens["padding"] + n_tokens["dropped"]),
+        "tokens: in sequences": (
+            n_tokens["total"],
+            n_tokens["packed"] + summary["repeated"]["tokens"] + n_tokens["padding"] + n_tokens["dropped"],
+        ),
         "documents: kept": (sift.get("documents/kept", 0), documents["duplicate"] + documents["packed"]),
         "documents: tokenized": (_sum(tokens, "documents"), documents["packed"]),
         "bytes: tokenized": (_sum(tokens, "bytes"), n_bytes["packed"]),

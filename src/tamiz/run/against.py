@@ -16,6 +16,8 @@ from tamiz.run.ledger import Done, read_done
 from tamiz.run.sift import list_kept
 from tamiz.store import Folder
 
+_ROLES = ("bands",)  # all that is read of an older run
+
 
 @dataclass(frozen=True)
 class OlderRun:
@@ -50,12 +52,10 @@ def _find_run(config: Config, name: str, shape: MinHashShape | None) -> OlderRun
 
 
 def _check_finished(folder: Folder, record: dict[str, Any], name: str) -> None:
-    done = read_done(folder, record["places"]["sift"])
+    done = read_done(folder, record["places"]["sift"], _ROLES)
     n_splits = sum(len(source["splits"]) for source in record["sources"])
     n_finished = sum(bool(part.facts["is_last"]) for part in done.values())
-    if n_finished < n_splits or (
-        "lines" in record["places"] and len(read_done(folder, record["places"]["lines"])) < len(done)
-    ):
+    if n_finished < n_splits:
         raise ConfigError(
             f"dedup.against: {name} is not finished ({n_finished} of {n_splits} splits sifted); build it first"
         )
@@ -66,7 +66,7 @@ def list_older_parts(runs: Sequence[tuple[str, str]]) -> tuple[list[KeptPart], l
     parts: list[KeptPart] = []
     records: list[Done] = []
     for run, place in runs:
-        done = [record for record in read_done(Folder(run), place).values() if "bands" in record.outputs]
+        done = [record for record in read_done(Folder(run), place, _ROLES).values() if "bands" in record.outputs]
         parts += [replace(part, run=run) for part in list_kept(done)]
         records += done
     return parts, records

@@ -120,9 +120,10 @@ class _Build:
         return done
 
     def tokenize(self, parts: list[Done], dedup: dict[str, Done]) -> list[Done]:
-        place, path = self.plan.place("tokens"), dedup["duplicates"].outputs["duplicates"].path
+        place, repeat = self.plan.place("tokens"), self.plan.repeat
+        duplicates, copies = (dedup[name].outputs[name].path for name in _DEDUP_RECORDS)
         units = [
-            TokensUnit(self.folder.root, place, self.plan.tokens, part, path, is_checked=i == 0)
+            TokensUnit(self.folder.root, place, self.plan.tokens, part, duplicates, copies, repeat, is_checked=i == 0)
             for i, part in enumerate(list_kept(parts))
         ]
         done = read_done(self.folder, place)

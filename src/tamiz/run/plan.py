@@ -53,6 +53,7 @@ class Plan:
     tokens: TokenSettings
     pack: PackSettings
     dedup: DedupSettings
+    repeat: tuple[tuple[int, int], ...]  # (n_copies from which on, times packed)
     inputs: dict[str, dict[str, Any]]  # stage -> fingerprint inputs, each with its upstream's fingerprint
     config_folder: str
 
@@ -70,6 +71,7 @@ def make_plan(config: Config, folder: Folder, cache_dir: Path) -> Plan:
     pinned = {source["spec"]["name"]: source for source in record["sources"]}
     sources = tuple(_plan_source(spec, pinned.get(spec.name)) for spec in make_source_specs(config))
     tokens, pack = make_token_settings(config, cache_dir), make_pack_settings(config)
+    repeat = tuple(sorted(config.pack.repeat.items()))
     tokenizer = open_tokenizer(tokens)
     choose_dtype(tokenizer.n_vocab, pack.dtype)  # an impossible dtype is an error now, not after sift
     read = [{"spec": to_plain(source.spec), "revision": source.revision} for source in sources]
@@ -82,10 +84,11 @@ def make_plan(config: Config, folder: Folder, cache_dir: Path) -> Plan:
         "bos": tokens.bos,
         "holdout": tokens.holdout,
         "seed": tokens.seed,
+        "repeat": repeat,
     }
     inputs["pack"] = {"tokens": make_fingerprint(inputs["tokens"]), **to_plain(pack)}
     folder_name = str(config.folder.resolve())
-    return Plan(config.name, sources, sift, tokens, pack, dedup, inputs, folder_name)
+    return Plan(config.name, sources, sift, tokens, pack, dedup, repeat, inputs, folder_name)
 
 
 def _plan_source(spec: Source, pinned: dict[str, Any] | None) -> PlannedSource:
