@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -11,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator,
 
 from tamiz.decide.recipes import LINE_RULES, RECIPES
 from tamiz.errors import ConfigError
+
+MEMORY_MIN = 600_000_000  # a worker of dedup before its first document takes 400 MB
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -134,13 +137,56 @@ class MinHash(_Model):
         return self
 
 
+class KeepMetric(_Model):
+    """Of copies, the one with the most (`desc`) or least (`asc`) of a metric stays; one that has no value loses."""
+
+    metric: str
+    order: Literal["asc", "desc"] = "desc"
+
+
+_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
 class Dedup(_Model):
-    """Exact copies, near copies, or both; `minhash: null` is off."""
+    """Exact copies, near copies, or both; `minhash: null` is off. Keys are explained in docs/deduplication.md."""
 
     exact: bool = True
     """remove documents whose normalised text occurred before"""
     minhash: MinHash | None = MinHash()
     """remove documents that resemble an earlier one; null is off"""
+    scope: Literal["run", "source", "dump"] = "run"
+    """where a copy counts: in the whole run, in its source, or in its dump"""
+    keep: Literal["first", "longest"] | KeepMetric = "first"
+    """which of several copies stays: the first, the longest, or by a metric"""
+    prefer: Annotated[list[str], Field(max_length=200)] = []
+    """sources whose documents win over those of others, best first"""
+    against: list[str] = []
+    """run directories of older runs, whose documents win"""
+    memory: int | str = "2GB"
+    """what a worker of dedup may use"""
+    sample: Annotated[int, Field(ge=0, le=100_000)] = 1000
+    """removed near copies whose true similarity is measured"""
+
+    @property
+    def memory_bytes(self) -> int:
+        """`memory` as bytes."""
+        if isinstance(self.memory, int):
+            return self.memory
+        number, unit = self.memory[:-2], self.memory[-2:].upper()
+        return int(float(number) * _UNITS[unit])
+
+    @field_validator("memory")
+    @classmethod
+    def _check_memory(cls, memory: int | str) -> int | str:
+        if isinstance(memory, str) and not re.fullmatch(r"\d+(\.\d+)? ?[KMGT]B", memory, re.IGNORECASE):
+            raise ValueError(f'{memory!r} is not a size; write bytes, or a number and a unit such as "2GB" or "800MB"')
+        return memory
+
+    @model_validator(mode="after")
+    def _check(self) -> Dedup:
+        if self.memory_bytes < MEMORY_MIN:
+            raise ValueError(f"has memory {self.memory}; a worker needs at least {MEMORY_MIN // 10**6}MB")
+        return self
 
 
 class Pack(_Model):
@@ -162,6 +208,18 @@ class Pack(_Model):
     """the end-of-document token of a tokenizer.json that has none of the well-known names"""
     dtype: Literal["auto", "uint16", "int32"] = "auto"
     """type of the ids; auto is uint16 where the vocabulary fits"""
+    repeat: dict[PositiveInt, PositiveInt] = {}
+    """copies a document has at least: times it is packed, e.g. {2: 2, 5: 5}"""
+
+    @field_validator("repeat")
+    @classmethod
+    def _check_repeat(cls, repeat: dict[int, int]) -> dict[int, int]:
+        times = [repeat[n_copies] for n_copies in sorted(repeat)]
+        if times != sorted(times) or any(t > 100 for t in times):
+            raise ValueError(
+                f"{repeat} has to repeat documents with more copies at least as often, and 100 times at most"
+            )
+        return repeat
 
     @model_validator(mode="after")
     def _check(self) -> Pack:
@@ -266,6 +324,9 @@ class Config(_Model):
                 raise ValueError(f"source is {name!r}{suggest(name, self.sources)}")
         if len(set(self.source_names)) != len(self.source_names):
             raise ValueError(f"source names one source twice: {self.source_names}")
+        for name in self.dedup.prefer:
+            if name not in self.sources:
+                raise ValueError(f"dedup.prefer names {name!r}{suggest(name, self.sources)}")
         return self
 
     def find_file(self, path: str, key: str) -> Path:

@@ -17,6 +17,7 @@ from tamiz.config import (
     FileSource,
     HubCache,
     HubSource,
+    KeepMetric,
     Language,
     MinHash,
     Pack,
@@ -74,7 +75,10 @@ def _put_override(raw: dict[str, Any], override: str) -> None:
 
 
 _TAGS = {"sample", "parquet", "jsonl", "hub"}
-_BRANCHES = {"str", "int", "float", "bool", "list[str]", "list[int]", "literal['auto']"}
+_BRANCHES = {
+    "str", "int", "float", "bool", "list[str]", "list[int]",
+    "literal['auto']", "literal['first','longest']", "keepmetric",
+}  # fmt: skip
 
 
 def _explain_error(error: Any) -> str:
@@ -100,9 +104,8 @@ def _explain_error(error: Any) -> str:
 def _known_keys(location: list[str]) -> list[str]:
     """The keys that may stand where `location` ends."""
     sections: dict[str, type[BaseModel]] = {
-        "language": Language, "domain": Domain, "dedup": Dedup, "minhash": MinHash, "pack": Pack, "run": Run,
-        "quarantine": Quarantine,
-        "hub_cache": HubCache,
+        "language": Language, "domain": Domain, "dedup": Dedup, "minhash": MinHash, "keep": KeepMetric,
+        "pack": Pack, "run": Run, "quarantine": Quarantine, "hub_cache": HubCache,
     }  # fmt: skip
     if len(location) == 1:
         return [name for name in Config.model_fields if name != "folder"]

@@ -41,6 +41,7 @@ RAW = pa.schema(
         _field("text", pa.large_string(), nullable=True),  # null together with `quarantine`
         _field("language", pa.string(), nullable=True),  # the source's own label, e.g. "en"
         _field("language_score", pa.float64(), nullable=True),  # the source's own, 0..1
+        _field("dump", pa.string(), nullable=True),  # the crawl it came from, e.g. "CC-MAIN-2024-10"
         _field("quarantine", pa.string(), nullable=True),  # reason the record could not be read; null = readable
     ]
 )
@@ -80,11 +81,12 @@ def make_bands_schema(n_bands: int) -> pa.Schema:
     """The band file beside a part's KEPT: row i belongs to row i of KEPT.
 
     `exact` is the 64-bit hash of the normalised text; `band_00`.. are the keys of the MinHash bands, null for a
-    document with fewer words than one shingle (it is never a near copy of anything).
+    document with fewer words than one shingle (it is never a near copy of anything). `dump` is the source's own.
     """
     return pa.schema(
         [
             _field("doc_id", DOC_ID),
+            _field("dump", pa.string(), nullable=True),
             _field("exact", pa.uint64()),
             *(_field(f"band_{i:02d}", pa.uint64(), nullable=True) for i in range(n_bands)),
         ]
@@ -96,11 +98,26 @@ DUPLICATES = pa.schema(
         _field("part", pa.string()),  # where the duplicate stands: its part, and its row in the part's KEPT
         _field("row", pa.int64()),
         _field("doc_id", DOC_ID),
-        _field("lost_to", DOC_ID),
+        _field("lost_to", DOC_ID, nullable=True),  # null: a Bloom index knows that there was one, not which
+        _field("lost_to_run", pa.string(), nullable=True),  # the older run it stands in; null = this run
+        _field("lost_to_part", pa.string(), nullable=True),
+        _field("lost_to_row", pa.int64(), nullable=True),
         _field("kind", pa.string()),  # exact or near
-        _field("n_bands", pa.int32()),  # bands in common with `lost_to` among those that decided; 0 for exact
+        _field("n_bands", pa.int32()),  # bands in common with `lost_to` that decided; 0 for exact
+        _field("similarity", pa.float64()),  # estimated from `n_bands`; true Jaccard with `dedup.verify`; exact: 1.0
     ]
 )
+"""The documents that lost, in document order."""
+
+COPIES = pa.schema(
+    [
+        _field("part", pa.string()),
+        _field("row", pa.int64()),
+        _field("doc_id", DOC_ID),
+        _field("n_copies", pa.int64()),  # documents of this run that lost to it, through others too; at least 1
+    ]
+)
+"""The surviving documents that others lost to, in document order; one that is not here has 0 copies."""
 
 
 TOKENS = pa.schema(
@@ -109,10 +126,12 @@ TOKENS = pa.schema(
         _field("n_bytes", pa.int64()),  # UTF-8 bytes of the text
         _field("n_tokens", pa.int32()),  # length of input_ids: shards are planned without reading those
         _field("is_holdout", pa.bool_()),
+        _field("repetition", pa.int32()),  # 0, or the how-manieth copy that `pack.repeat` adds
         _field("input_ids", pa.list_(pa.int32())),
     ]
 )
-"""Tokens of one part's surviving documents, with BOS/EOS: those for training in order, then those held out in order."""
+"""Tokens of one part's surviving documents, with BOS/EOS: those for training in order, then those held out in order,
+then the first repetitions of those for training in order, the second..."""
 
 
 def make_shard_schema(dtype: pa.DataType, metadata: dict[str, str] | None = None) -> pa.Schema:

@@ -17,7 +17,7 @@ from functools import cache
 import numpy as np
 from numba import njit
 
-from tamiz.schema import I64, U64
+from tamiz.schema import F64, I64, U64
 
 MERSENNE_61 = np.uint64((1 << 61) - 1)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)  # the finaliser of splitmix64 (Steele et al. 2014)
@@ -36,6 +36,16 @@ class MinHashShape:
     def match_probability(self, similarity: float) -> float:
         """The chance that two documents of this Jaccard similarity share a band."""
         return float(1.0 - (1.0 - similarity**self.rows) ** self.bands)
+
+    @property
+    def threshold(self) -> float:
+        """The similarity at which the curve is steepest, about (1/bands)^(1/rows) (Leskovec et al., Mining of Massive
+        Datasets, 3.4.2): 0.72 for 14 bands of 8."""
+        return float((1.0 / self.bands) ** (1.0 / self.rows))
+
+    def estimate_similarity(self, n_bands: F64) -> F64:
+        """The Jaccard similarity at which a pair shares, on average, this many bands: (n_bands / bands)^(1/rows)."""
+        return np.asarray((n_bands / self.bands) ** (1.0 / self.rows), dtype=np.float64)
 
 
 @cache
@@ -57,17 +67,17 @@ def make_permutations(count: int) -> tuple[U64, U64]:
 
 
 @njit(cache=True, nogil=True)
-def _mix(x: np.uint64) -> np.uint64:
+def mix(x: np.uint64) -> np.uint64:
     x = (x ^ (x >> np.uint64(30))) * _MIX_1
     x = (x ^ (x >> np.uint64(27))) * _MIX_2
     return x ^ (x >> np.uint64(31))
 
 
 @njit(cache=True, nogil=True)
-def _hash_shingle(hashes: U64, first: int, ngram: int) -> np.uint64:
+def hash_shingle(hashes: U64, first: int, ngram: int) -> np.uint64:
     x = np.uint64(ngram)
     for k in range(first, first + ngram):
-        x = _mix((x + _STEP) ^ hashes[k])
+        x = mix((x + _STEP) ^ hashes[k])
     return x
 
 
@@ -86,7 +96,7 @@ def _key_bands(minima: U64, rows: int, keys: U64) -> None:
     for band in range(len(keys)):
         key = np.uint64(band)
         for row in range(rows):
-            key = _mix((key + _STEP) ^ minima[band * rows + row])
+            key = mix((key + _STEP) ^ minima[band * rows + row])
         keys[band] = key
 
 
@@ -99,7 +109,7 @@ def _sign_all(doc_offsets: I64, hashes: U64, ngram: int, rows: int, a: U64, b: U
             continue
         minima[:] = MERSENNE_61
         for k in range(first, last + 1):
-            update_minima(_hash_shingle(hashes, k, ngram), a, b, minima)
+            update_minima(hash_shingle(hashes, k, ngram), a, b, minima)
         _key_bands(minima, rows, keys[d])
 
 
@@ -108,7 +118,7 @@ def _hash_all(doc_offsets: I64, hashes: U64, out: U64) -> None:
     for d in range(len(doc_offsets) - 1):
         x = np.uint64(doc_offsets[d + 1] - doc_offsets[d])
         for k in range(doc_offsets[d], doc_offsets[d + 1]):
-            x = _mix((x + _STEP) ^ hashes[k])
+            x = mix((x + _STEP) ^ hashes[k])
         out[d] = x
 
 

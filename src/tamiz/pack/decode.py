@@ -66,14 +66,14 @@ def flatten_shard(table: pa.Table) -> FlatPieces:
     )
 
 
-def read_documents(table: pa.Table) -> Documents:
+def read_documents(table: pa.Table, *, is_repeated: bool = False) -> Documents:
     """The documents of a SHARD table that `check_shard` finds nothing wrong with, their pieces joined in order.
 
-    Tokens are as packed, BOS and EOS included.
+    Tokens are as packed, BOS and EOS included. With `is_repeated` a document may be there several times.
     """
     flat = flatten_shard(table)
     kept = np.flatnonzero(~flat.is_padding)
-    document, n_documents = _number_documents(flat.names[kept])
+    document, n_documents = _number_documents(flat.names[kept], flat.piece[kept] if is_repeated else None)
     order = np.lexsort((flat.piece[kept], document))
     kept, document = kept[order], document[order]
     values, starts = _gather(flat.values, flat.start[kept], flat.start[kept] + flat.length[kept])
@@ -120,7 +120,14 @@ def decode_documents(tokens: TokenBytes, values: I32, offsets: I64) -> pa.LargeB
 
 
 def check_shard(
-    table: pa.Table, n_vocab: int, sequence_length: int, *, bos_id: int | None, eos_id: int, pad_id: int
+    table: pa.Table,
+    n_vocab: int,
+    sequence_length: int,
+    *,
+    bos_id: int | None,
+    eos_id: int,
+    pad_id: int,
+    is_repeated: bool = False,
 ) -> list[str]:
     """What is wrong with a SHARD table, one sentence per kind of problem with the first row it is in; [] if nothing."""
     try:
@@ -150,7 +157,7 @@ def check_shard(
     ]
     if problems:
         return problems  # the pieces are not where seq_lens says
-    return [*_check_padding(flat, pad_id), *_check_pieces(flat, bos_id, eos_id)]
+    return [*_check_padding(flat, pad_id), *_check_pieces(flat, bos_id, eos_id, is_repeated)]
 
 
 def _check_padding(flat: FlatPieces, pad_id: int) -> Iterator[str]:
@@ -163,12 +170,12 @@ def _check_padding(flat: FlatPieces, pad_id: int) -> Iterator[str]:
     yield from _name_rows(padding & (n_wrong > 0), f"row {{}} has padding other than id {pad_id}", flat.row)
 
 
-def _check_pieces(flat: FlatPieces, bos_id: int | None, eos_id: int) -> Iterator[str]:
+def _check_pieces(flat: FlatPieces, bos_id: int | None, eos_id: int, is_repeated: bool) -> Iterator[str]:
     """Each document's pieces are numbered 0, 1, ... once each; EOS ends the last, BOS begins the first, and neither is
     anywhere else.
     """
     kept = np.flatnonzero(~flat.is_padding)
-    document, _ = _number_documents(flat.names[kept])
+    document, _ = _number_documents(flat.names[kept], flat.piece[kept] if is_repeated else None)
     order = np.lexsort((flat.piece[kept], document))
     kept, document = kept[order], document[order]
     begins, ends = _mark_runs(document)
@@ -227,15 +234,34 @@ def _read_names(column: pa.ChunkedArray) -> tuple[U8, BOOL]:
     return np.concatenate(names), np.concatenate(nulls)
 
 
-def _number_documents(names: U8) -> tuple[I64, int]:
-    """The number of each piece's document, in order of first appearance, and how many documents there are."""
+def _number_documents(names: U8, piece: I32 | None = None) -> tuple[I64, int]:
+    """The number of each piece's document, in order of first appearance, and how many documents there are.
+
+    With `piece` documents may be repeated: the k-th piece of a name and number belongs to the k-th repetition, which is
+    right however they lie, for they are all alike.
+    """
     halves: U64 = np.ascontiguousarray(names).view("<u8")
     order = np.lexsort((halves[:, 1], halves[:, 0]))
+    document, n = _number_groups(order, np.any(halves[order][1:] != halves[order][:-1], axis=1))
+    if piece is None:
+        return document, n
+    order = np.lexsort((piece, document))
+    begins, _ = _mark_runs(document[order] * (int(piece.max(initial=0)) + 1) + piece[order])
+    index = np.arange(len(order))
+    repetition = np.empty(len(order), dtype=np.int64)
+    repetition[order] = index - np.maximum.accumulate(np.where(begins, index, 0))
+    order = np.lexsort((repetition, document))
+    pairs = np.stack([document[order], repetition[order]])
+    return _number_groups(order, np.any(pairs[:, 1:] != pairs[:, :-1], axis=0))
+
+
+def _number_groups(order: npt.NDArray[np.intp], differs: BOOL) -> tuple[I64, int]:
+    """Groups of equal neighbours in `order` (a stable sort), numbered by their first element; and their number."""
     is_new = np.ones(len(order), dtype=np.bool_)
-    is_new[1:] = np.any(halves[order][1:] != halves[order][:-1], axis=1)
+    is_new[1:] = differs
     group = np.cumsum(is_new) - 1
     n = int(is_new.sum())
-    first = order[is_new]  # lexsort is stable, so the first of a group is its first piece in the table
+    first = order[is_new]  # the sort is stable, so the first of a group is its first piece in the table
     number = np.empty(n, dtype=np.int64)
     number[np.argsort(first)] = np.arange(n)
     document = np.empty(len(order), dtype=np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from tamiz.report.summary import Summary
@@ -51,8 +52,12 @@ def format_summary(summary: Summary) -> str:
         f"{summary['sequences']:,} sequences in {summary['shards']} shards, padding {tokens['padding']:,} tokens "
         f"({share:.2%})"
     )
+    repeated = summary["repeated"]
+    if repeated["documents"]:
+        lines.append(f"of these repeated: {repeated['documents']:,} documents, {repeated['tokens']:,} tokens")
     held = summary["validation"]
     lines.append(f"of these held out for validation: {held['documents']:,} documents, {held['tokens']:,} tokens")
+    lines += format_dedup(summary["dedup"]) if summary["dedup"] else []
     failed = {rule: counts for rule, counts in summary["rules"].items() if counts["failed"]}
     if failed:
         lines += ["", f"{'documents that fail a rule':44}{'failed':>12}{'alone':>12}{'first':>12}"]
@@ -73,3 +78,28 @@ def _format_damage(damage: dict[str, Any]) -> str:
     path, n_rows = str(damage["path"])[-43:], damage["n_rows"]
     known = f"{n_rows:,}" if n_rows > 1 else "?"
     return f"{path:44}{damage['start']:>12,}{damage['stop']:>12,}{known:>12}"
+
+
+def format_dedup(dedup: Mapping[str, Any]) -> list[str]:
+    """What dedup removed in each scope, how sure that is, and alarms; nothing when there were no duplicates."""
+    lines = []
+    scopes = dedup["scopes"]
+    if scopes.get("run"):
+        counts = ", ".join(
+            f"{count:,} with scope {scope}{' (this one)' if scope == dedup['scope'] else ''}"
+            for scope, count in scopes.items()
+        )
+        lines += ["", f"duplicates: {counts}"]
+    if dedup["shape"]:
+        shape = dedup["shape"]
+        curve = {round(s, 2): p for s, p in dedup["curve"]}
+        points = ", ".join(f"{s:.2f}: {curve[s]:.1%}" for s in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9))
+        lines += ["", f"{shape['bands']} bands of {shape['rows']}: chance of removal by Jaccard similarity"]
+        lines.append(f"  {points}")
+    precision, sample = dedup["precision"], dedup["sample"]
+    if precision:
+        lines.append(
+            f"of {sample['n']:,} sampled near copies {precision['share']:.1%} reach {dedup['threshold']:.2f} "
+            f"(95 % interval {precision['low']:.1%} to {precision['high']:.1%}), mean {sample['mean']:.2f}"
+        )
+    return lines + [f"ALARM: {alarm}" for alarm in dedup["alarms"]]

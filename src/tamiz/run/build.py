@@ -15,7 +15,7 @@ from tamiz.config import Config
 from tamiz.errors import InterruptedRunError, RunError, TamizError
 from tamiz.report.summary import Summary, build_summary
 from tamiz.run.corpus import publish_corpus, withdraw_corpus
-from tamiz.run.dedup import find_band_losers, plan_bands, publish_duplicates
+from tamiz.run.deduplication import clear_work, collect_facts, find_duplicates, plan_trust
 from tamiz.run.engine import Engine, Report, Work
 from tamiz.run.journal import Journal
 from tamiz.run.ledger import Done, forget_done, read_done
@@ -27,6 +27,7 @@ from tamiz.run.quarantine import Allowance, list_damage
 from tamiz.run.reporting import publish_report
 from tamiz.run.sift import PART_BYTES, SiftUnit, list_kept, plan_units, sift_split
 from tamiz.run.tokens import TokensUnit, make_tokens, open_tokenizer
+from tamiz.run.trust import measure_trust
 from tamiz.run.warming import warm_kernels
 from tamiz.store import Folder
 from tamiz.tally import Tally, merge_tallies
@@ -46,6 +47,7 @@ class _Named(Protocol):
 
 
 U = TypeVar("U", bound=_Named)
+_DEDUP_RECORDS = ("duplicates", "copies")
 Say = Callable[[str], None]
 
 
@@ -98,10 +100,10 @@ class _Build:
 
     def run(self) -> Summary:
         parts = self.sift()
-        duplicates = self.dedup(parts)
-        tokens = self.tokenize(parts, duplicates)
+        dedup = self.dedup(parts)
+        tokens = self.tokenize(parts, dedup)
         shards = self.pack(tokens)
-        summary = self.summarize(parts, duplicates, tokens, shards)
+        summary = self.summarize(parts, dedup, tokens, shards)
         publish_corpus(self.folder, self.config, self.plan, open_tokenizer(self.plan.tokens), summary, shards)
         self.journal.close("finished")
         self._publish_report(summary)
@@ -137,23 +139,26 @@ class _Build:
             raise RunError(f"no document passed the rules; {_name_strictest(parts)}")
         return parts
 
-    def dedup(self, parts: list[Done]) -> Done:
-        place = self.plan.place("dedup")
-        kept = list_kept(parts)
-        units = plan_bands(self.folder.root, place, kept, self.plan.n_bands, exact=self.plan.exact)
-        done = read_done(self.folder, place)
-        if "duplicates" in done:
-            return done["duplicates"]
-        n_kept = sum(part.n_kept for part in kept)
-        with Progress("dedup", 0, 0, self.journal) as progress:
-            bands = self._run_units(place, find_band_losers, units, progress.add)
-        self.say(f"dedup: {n_kept:,} documents, {self.plan.n_bands} bands")
-        return publish_duplicates(self.folder, place, kept, bands)
+    def dedup(self, parts: list[Done]) -> dict[str, Done]:
+        """The records `duplicates` and `copies`, and `trust` if anything was sampled."""
+        place, settings = self.plan.place("dedup"), self.plan.dedup
+        if "duplicates" not in read_done(self.folder, place):
+            with Progress("dedup", 0, 0, self.journal) as progress:
+                find_duplicates(self.folder, place, settings, parts, self._run_units, progress.add)
+            self.say(f"dedup: {sum(part.tally['documents/kept'] for part in parts):,} documents")
+        clear_work(self.folder, place)
+        done = {name: record for name, record in read_done(self.folder, place).items() if name in _DEDUP_RECORDS}
+        trust = plan_trust(self.folder, place, settings, done["duplicates"], list_kept(parts))
+        if trust is not None:
+            with Progress("trust", 0, 0, self.journal) as progress:
+                done["trust"] = self._run_units(place, measure_trust, [trust], progress.add)[0]
+        return done
 
-    def tokenize(self, parts: list[Done], duplicates: Done) -> list[Done]:
-        place, path = self.plan.place("tokens"), duplicates.outputs["duplicates"].path
+    def tokenize(self, parts: list[Done], dedup: dict[str, Done]) -> list[Done]:
+        place, repeat = self.plan.place("tokens"), self.plan.repeat
+        duplicates, copies = (dedup[name].outputs[name].path for name in _DEDUP_RECORDS)
         units = [
-            TokensUnit(self.folder.root, place, self.plan.tokens, part, path, is_checked=i == 0)
+            TokensUnit(self.folder.root, place, self.plan.tokens, part, duplicates, copies, repeat, is_checked=i == 0)
             for i, part in enumerate(list_kept(parts))
         ]
         done = read_done(self.folder, place)
@@ -175,7 +180,7 @@ class _Build:
         with Progress("pack", total, 0, self.journal) as progress:
             return self._run_units(place, pack_shard, units, progress.add)
 
-    def summarize(self, parts: list[Done], duplicates: Done, tokens: list[Done], shards: list[Done]) -> Summary:
+    def summarize(self, parts: list[Done], dedup: dict[str, Done], tokens: list[Done], shards: list[Done]) -> Summary:
         sift: dict[str, Tally] = {source.spec.name: {} for source in self.plan.sources}
         for done in parts:
             name = done.facts["source"]
@@ -189,7 +194,8 @@ class _Build:
         return build_summary(
             facts=facts,
             sift=sift,
-            dedup=duplicates.tally,
+            dedup=dedup["duplicates"].tally,
+            dedup_facts=collect_facts(self.plan.dedup, dedup),
             tokens=merge_tallies(done.tally for done in tokens),
             shards=[done.facts for done in shards],
             damage=list_damage(parts),

@@ -59,6 +59,7 @@ def _make_manifest(
         "documents": summary["documents"],
         "bytes": summary["bytes"],
         "tokens": summary["tokens"],
+        "repeated": summary["repeated"],
         "files": [
             {
                 "path": done.outputs["shard"].path.removeprefix(f"{CORPUS}/"),

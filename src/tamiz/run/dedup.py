@@ -1,167 +1,301 @@
-"""The dedup stage: one unit per (key column, key range) over all parts, then one merge into duplicates.parquet."""
+"""Dedup, last step: `duplicates.parquet` and `copies.parquet` in document order, a part at a time."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tamiz.dedup.duplicates import NONE, Losers, find_losers, merge_losers
-from tamiz.run.engine import Report
+from tamiz.dedup.duplicates import NONE, find_roots
+from tamiz.dedup.signature import MinHashShape
+from tamiz.run.bands import SCOPES
+from tamiz.run.layout import Group, KeptPart, Layout
 from tamiz.run.ledger import Done, record_done
-from tamiz.schema import DOC_ID, DUPLICATES, I64, U64, check_batch
+from tamiz.run.merge import HEADS, NAMED, list_files, read_between, read_doc_ids
+from tamiz.run.partition import Preference
+from tamiz.schema import COPIES, DUPLICATES, I64, U8, U64, check_batch
 from tamiz.store import Folder
 
-RANGE_DOCUMENTS = 20_000_000  # documents sorted at once: key, index and sorting take 50 bytes each, 1 GB
-_LOSERS = pa.schema([pa.field("loser", pa.int64(), nullable=False), pa.field("winner", pa.int64(), nullable=False)])
+_MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)  # splitmix64 (Steele et al. 2014)
+_BUCKETS = 20  # the largest are told
+_TOP = 10  # documents with the most copies are told
 
 
 @dataclass(frozen=True)
-class KeptPart:
-    """One part as dedup sees it: its name, where its KEPT and band files are, and how many documents it kept."""
+class DedupSettings:
+    """What decides which documents are copies. `memory` (bytes of a worker) and `sample` decide nothing.
 
-    name: str
-    kept: str
-    bands: str
-    n_kept: int
+    `against`: directories of older runs with the sift places whose documents win. `threshold`: the Jaccard similarity
+    from which two documents are near copies.
+    """
 
-
-@dataclass(frozen=True)
-class BandUnit:
-    """Find the losers of one key column (`exact`, `band_00`...) among the keys of range number `index` of `count`."""
-
-    folder: str
-    place: str
-    parts: tuple[KeptPart, ...]
-    column: str
-    index: int
-    count: int
+    exact: bool
+    shape: MinHashShape | None
+    scope: str
+    preference: Preference
+    against: tuple[tuple[str, str], ...]
+    threshold: float
+    memory: int
+    sample: int
+    seed: int
 
     @property
-    def name(self) -> str:
-        """The unit's name in the ledger."""
-        return f"{self.column}-{self.index:03d}"
-
-    def __str__(self) -> str:
-        return f"dedup {self.column}, key range {self.index + 1} of {self.count}"
+    def columns(self) -> tuple[str, ...]:
+        """The key columns compared."""
+        n_bands = self.shape.bands if self.shape else 0
+        return (*(["exact"] * self.exact), *(f"band_{i:02d}" for i in range(n_bands)))
 
 
-def plan_bands(folder: str, place: str, parts: Sequence[KeptPart], n_bands: int, *, exact: bool) -> list[BandUnit]:
-    """The units: as many equal key ranges per column as keep each under RANGE_DOCUMENTS."""
-    total = sum(part.n_kept for part in parts)
-    count = 1 << max(0, (-(-total // RANGE_DOCUMENTS) - 1)).bit_length()
-    columns = ["exact"] * exact + [f"band_{i:02d}" for i in range(n_bands)]
-    return [BandUnit(folder, place, tuple(parts), column, index, count) for column in columns for index in range(count)]
+class Spot(NamedTuple):
+    """Where a document stands: the run (None: this one), the part, its row in the part's KEPT."""
+
+    run: str | None
+    part: str
+    row: int
 
 
-def find_band_losers(unit: BandUnit, report: Report) -> Done:
-    """Work one unit: read the column of all parts, keep the keys of the range, publish who lost to whom."""
-    folder = Folder(unit.folder)
-    documents, keys = _read_keys(folder, unit)
-    losers = find_losers(documents, keys)
-    table = pa.table([pa.array(losers.loser), pa.array(losers.winner)], schema=_LOSERS)
-    with folder.publish(f"{unit.place}/{unit.name}.parquet") as file:
-        pq.write_table(table, file, compression="zstd")
-    done = Done(unit.name, {"losers": file.output}, {"losers": len(losers.loser)})
-    record_done(folder, unit.place, done)
-    report(len(documents), 0, 0)
-    return done
+class _Sample:
+    """The `size` near copies with the smallest seeded hash of their doc_id: which ones depends on nothing else."""
+
+    def __init__(self, size: int, seed: int) -> None:
+        self._size, self._seed = size, np.uint64(seed)
+        self.order: U64 = np.zeros(0, dtype=np.uint64)
+        self.rows = DUPLICATES.empty_table()
+
+    def add(self, table: pa.Table) -> None:
+        near = table.filter(pc.and_(pc.equal(table.column("kind"), "near"), table.column("lost_to").is_valid()))
+        if not len(near):
+            return
+        names = pc.cast(near.column("doc_id"), pa.binary()).to_pylist()
+        x = np.array([int.from_bytes(name[:8], "little") for name in names], dtype=np.uint64) ^ self._seed
+        x = (x ^ (x >> np.uint64(30))) * _MIX_1
+        x = (x ^ (x >> np.uint64(27))) * _MIX_2
+        order = np.concatenate([self.order, x])
+        chosen = np.sort(np.argsort(order, kind="stable")[: self._size])
+        self.order = order[chosen]
+        self.rows = pa.concat_tables([self.rows, near]).take(pa.array(chosen))
 
 
-def _read_keys(folder: Folder, unit: BandUnit) -> tuple[I64, U64]:
-    shift = np.uint64(64 - (unit.count.bit_length() - 1))
-    documents, keys, first = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.uint64)], 0
-    for part in unit.parts:
-        with folder.open(part.bands) as file:
-            column = pq.read_table(file, columns=[unit.column]).column(0).combine_chunks()
-        index = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
-        values = column.drop_null().to_numpy()
-        if unit.count > 1:
-            inside = (values >> shift) == np.uint64(unit.index)
-            index, values = index[inside], values[inside]
-        documents.append(index + first)
-        keys.append(values)
-        first += part.n_kept
-    return np.concatenate(documents), np.concatenate(keys)
+def sample_pairs(folder: Folder, duplicates: str, size: int, seed: int) -> list[tuple[Spot, Spot]]:
+    """(removed, lost to) of at most `size` near copies, chosen by a hash of their doc_id and the seed."""
+    sample = _Sample(size, seed)
+    with folder.open(duplicates) as file:
+        parquet = pq.ParquetFile(file)
+        for group in range(parquet.num_row_groups if size else 0):
+            sample.add(parquet.read_row_group(group))
+    return [
+        (Spot(None, row["part"], row["row"]), Spot(row["lost_to_run"], row["lost_to_part"], row["lost_to_row"]))
+        for row in sample.rows.to_pylist()
+    ]
 
 
-def publish_duplicates(folder: Folder, place: str, parts: Sequence[KeptPart], bands: Sequence[Done]) -> Done:
-    """Merge the units' losers and publish `duplicates.parquet`, in document order, with its record."""
-    exact = [_read_losers(folder, done) for done in bands if done.unit.startswith("exact")]
-    near = [_read_losers(folder, done) for done in bands if not done.unit.startswith("exact")]
-    verdicts = merge_losers(sum(part.n_kept for part in parts), exact, near)
-    identity = _Identity(folder, parts)
-    losers = np.flatnonzero(verdicts.lost_to != NONE)
-    n_bytes = 0
+def finish_dedup(
+    folder: Folder,
+    place: str,
+    settings: DedupSettings,
+    layout: Layout,
+    bands: Sequence[Done],
+    merged: Sequence[Done],
+    heads: Sequence[Done],
+) -> None:
+    """Publish what the steps before found, then the records."""
+    copies = publish_copies(folder, place, layout, heads)
+    duplicates = publish_duplicates(folder, place, settings, layout, list_files(heads, "named"))
+    scopes = {f"scopes/{scope}": sum(done.tally[f"scopes/{scope}"] for done in merged) for scope in SCOPES}
+    buckets = sorted(
+        ((size, done.unit.split("-")[1]) for done in bands for size in done.facts["buckets"]), reverse=True
+    )
+    facts = {"n_documents": layout.n_documents, "n_older": layout.n_older, "buckets": buckets[:_BUCKETS]}
+    record_done(folder, place, copies)
+    record_done(folder, place, Done("duplicates", duplicates.outputs, {**duplicates.tally, **scopes}, facts))
+
+
+def publish_duplicates(
+    folder: Folder, place: str, settings: DedupSettings, layout: Layout, named: Sequence[str]
+) -> Done:
+    """Publish DUPLICATES from the NAMED files.
+
+    In memory: the losers of one group of documents.
+    """
+    tally: Counter[str] = Counter()
+    spots = _Spots(layout)
     with (
         folder.publish(f"{place}/duplicates.parquet") as file,
         pq.ParquetWriter(file, DUPLICATES, compression="zstd") as writer,
     ):
-        for part, first, doc_ids, sizes in identity.walk():
-            here = losers[(losers >= first) & (losers < first + part.n_kept)]
-            if not len(here):
+        for group in layout.groups:
+            if not group.is_own:
                 continue
-            n_bytes += int(sizes[here - first].sum())
-            table = pa.table(
-                {
-                    "part": pa.array([part.name] * len(here), type=pa.string()),
-                    "row": pa.array(here - first),
-                    "doc_id": doc_ids.take(pa.array(here - first)),
-                    "lost_to": identity.find(verdicts.lost_to[here]),
-                    "kind": pc.if_else(pa.array(verdicts.is_exact[here]), "exact", "near"),
-                    "n_bands": pa.array(verdicts.n_bands[here]),
-                },
-                schema=DUPLICATES,
-            )
-            check_batch(table, DUPLICATES, "dedup -> pack")
-            writer.write_table(table)
-    n_exact = int(verdicts.is_exact.sum())
-    tally = {
-        "documents/duplicate": len(losers),
-        "duplicates/exact": n_exact,
-        "duplicates/near": len(losers) - n_exact,
-        "bytes/duplicate": n_bytes,
+            found = [read_between(folder, path, "loser", group.first, group.past) for path in named]
+            pairs = pa.concat_tables([NAMED.empty_table(), *found]).sort_by("loser").combine_chunks()
+            for part, table in _cut_parts(folder, group, pairs, settings, spots, tally):
+                check_batch(table, DUPLICATES, "dedup -> pack")
+                tally[f"sources/{part.source}/duplicate"] += len(table)
+                if len(table):
+                    writer.write_table(table)
+    return Done("duplicates", {"duplicates": file.output}, dict(tally))
+
+
+def _cut_parts(
+    folder: Folder, group: Group, pairs: pa.Table, settings: DedupSettings, spots: _Spots, tally: Counter[str]
+) -> Iterator[tuple[KeptPart, pa.Table]]:
+    """(part, its DUPLICATES), counting documents and bytes."""
+    losers = pairs.column("loser").to_numpy()
+    first = group.first
+    for part in group.parts:
+        start, stop = np.searchsorted(losers, (first, first + part.n_kept))
+        here, rows = pairs.slice(start, stop - start), losers[start:stop] - first
+        first += part.n_kept
+        is_exact = here.column("is_exact").to_numpy()
+        tally["duplicates/exact"] += int(is_exact.sum())
+        tally["duplicates/near"] += int(len(here) - is_exact.sum())
+        tally["documents/duplicate"] += len(here)
+        tally["bytes/duplicate"] += _sum_bytes(folder, part, rows)
+        yield part, _make_rows(folder, part, rows, here, settings, spots)
+
+
+def _sum_bytes(folder: Folder, part: KeptPart, rows: I64) -> int:
+    if not len(rows):
+        return 0
+    with folder.open(part.kept) as file:
+        sizes = pq.read_table(file, columns=["n_bytes"]).column(0).to_numpy()
+    return int(sizes[rows].sum())
+
+
+def _make_rows(
+    folder: Folder, part: KeptPart, rows: I64, pairs: pa.Table, settings: DedupSettings, spots: _Spots
+) -> pa.Table:
+    n = len(rows)
+    is_exact = pairs.column("is_exact").to_numpy()
+    similarity = pairs.column("similarity").to_numpy().copy()
+    unknown = np.isnan(similarity)
+    if settings.shape is not None:
+        similarity[unknown] = settings.shape.estimate_similarity(pairs.column("n_bands").to_numpy()[unknown])
+    similarity[is_exact] = 1.0
+    runs, parts, places = spots.find(pairs.column("winner").to_numpy())
+    columns = {
+        "part": pa.array([part.name] * n, pa.string()),
+        "row": pa.array(rows),
+        "doc_id": _take_names(read_doc_ids(folder, part.bands), rows)
+        if n
+        else pa.array([], DUPLICATES.field("doc_id").type),
+        "lost_to": pairs.column("lost_to"),
+        "lost_to_run": runs,
+        "lost_to_part": parts,
+        "lost_to_row": places,
+        "kind": pc.if_else(pa.array(is_exact), "exact", "near"),
+        "n_bands": pairs.column("n_bands"),
+        "similarity": pa.array(similarity),
     }
-    done = Done("duplicates", {"duplicates": file.output}, tally)
-    record_done(folder, place, done)
-    return done
+    return pa.table(columns, schema=DUPLICATES)
 
 
-def _read_losers(folder: Folder, done: Done) -> Losers:
-    with folder.open(done.outputs["losers"].path) as file:
+def _take_names(names: np.ndarray[tuple[int, int], np.dtype[np.uint8]], rows: I64) -> pa.Array:
+    chosen: U8 = np.ascontiguousarray(names[rows])
+    return pa.FixedSizeBinaryArray.from_buffers(
+        DUPLICATES.field("doc_id").type, len(rows), [None, pa.py_buffer(chosen)]
+    )
+
+
+class _Spots:
+    """From an index in the order to run, part and row."""
+
+    def __init__(self, layout: Layout) -> None:
+        parts = [part for group in layout.groups for part in group.parts]
+        self._firsts = np.cumsum([0, *(part.n_kept for part in parts)])[:-1]
+        self._names = pa.array([part.name for part in parts], pa.string())
+        self._runs = pa.array([part.run for part in parts], pa.string())
+
+    def find(self, index: I64) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """(run, part, row) columns."""
+        at = np.searchsorted(self._firsts, index, side="right") - 1
+        return self._runs.take(pa.array(at)), self._names.take(pa.array(at)), pa.array(index - self._firsts[at])
+
+
+def publish_copies(folder: Folder, place: str, layout: Layout, heads: Sequence[Done]) -> Done:
+    """Publish COPIES from the groups' HEADS: what lost to a document that lost itself counts for the end of its chain.
+
+    In memory: 24 bytes for every document that both lost and won; the documents of one group that won.
+    Facts: `most_copied`, (part, row, n_copies) of the first of them.
+    """
+    linked, direct, lost_to = (np.zeros(0, dtype=np.int64) for _ in range(3))
+    for path in list_files(heads, "heads"):
+        table = _read_heads(folder, path)
+        both = table[2] != NONE
+        linked, direct, lost_to = (
+            np.concatenate([old, new[both]]) for old, new in zip((linked, direct, lost_to), table, strict=True)
+        )
+    roots = find_roots(linked, lost_to)
+    order = np.argsort(roots, kind="stable")
+    roots, direct = roots[order], direct[order]
+    total = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(direct)])
+    top: list[list[object]] = []
+    n_copies = 0
+    with (
+        folder.publish(f"{place}/copies.parquet") as file,
+        pq.ParquetWriter(file, COPIES, compression="zstd") as writer,
+    ):
+        for group, path in zip(layout.groups, list_files(heads, "heads"), strict=True):
+            documents, counts, own = _read_heads(folder, path)
+            documents, counts = documents[own == NONE], counts[own == NONE]
+            counts = (
+                counts + total[np.searchsorted(roots, documents, "right")] - total[np.searchsorted(roots, documents)]
+            )
+            if not group.is_own:
+                continue
+            for part, table in _cut_copies(folder, group, documents, counts):
+                writer.write_table(table)
+                n_copies += int(table.column("n_copies").to_numpy().sum())
+                best = np.argsort(-table.column("n_copies").to_numpy(), kind="stable")[:_TOP]
+                top += [[part.name, row["row"], row["n_copies"]] for row in table.take(pa.array(best)).to_pylist()]
+                top = sorted(top, key=lambda entry: -entry[2])[:_TOP]  # type: ignore[operator]
+    return Done("copies", {"copies": file.output}, {"copies": n_copies}, {"most_copied": top})
+
+
+def _read_heads(folder: Folder, path: str) -> tuple[I64, I64, I64]:
+    with folder.open(path) as file:
         table = pq.read_table(file)
-    return Losers(table.column("loser").to_numpy(), table.column("winner").to_numpy())
+    document, n_direct, lost_to = (table.column(name).to_numpy() for name in HEADS.names)
+    return document, n_direct, lost_to
 
 
-class _Identity:
-    """doc_ids by index in the order: 16 bytes a document, read once while walking (a winner comes before its loser)."""
-
-    def __init__(self, folder: Folder, parts: Sequence[KeptPart]) -> None:
-        self._folder, self._parts = folder, parts
-        self._doc_ids: list[pa.Array] = []
-
-    def walk(self) -> Iterator[tuple[KeptPart, int, pa.Array, I64]]:
-        """(part, index of its first document, doc_ids, bytes of the kept texts) part by part."""
-        first = 0
-        for part in self._parts:
-            with self._folder.open(part.kept) as file:
-                table = pq.read_table(file, columns=["doc_id", "n_bytes"])
-            self._doc_ids.append(table.column("doc_id").combine_chunks())
-            yield part, first, self._doc_ids[-1], table.column("n_bytes").to_numpy()
-            first += part.n_kept
-
-    def find(self, index: I64) -> pa.Array:
-        """The doc_ids of documents already walked over."""
-        return pa.chunked_array(self._doc_ids, type=DOC_ID).take(pa.array(index)).combine_chunks()
+def _cut_copies(folder: Folder, group: Group, documents: I64, counts: I64) -> Iterator[tuple[KeptPart, pa.Table]]:
+    first = group.first
+    for part in group.parts:
+        start, stop = np.searchsorted(documents, (first, first + part.n_kept))
+        rows = documents[start:stop] - first
+        first += part.n_kept
+        if start == stop:
+            continue
+        columns = [
+            pa.array([part.name] * len(rows), pa.string()),
+            pa.array(rows),
+            _take_names(read_doc_ids(folder, part.bands), rows),
+            pa.array(counts[start:stop]),
+        ]
+        yield part, pa.Table.from_arrays(columns, schema=COPIES)
 
 
 def read_duplicate_rows(folder: Folder, duplicates: str, part: str) -> I64:
     """Rows of `part`'s KEPT that are duplicates, ascending."""
-    with folder.open(duplicates) as file:
-        table = pq.read_table(file, columns=["row"], filters=[("part", "==", part)])
-    rows: I64 = table.column("row").to_numpy()
+    rows: I64 = _read_part(folder, duplicates, part, ["row"]).column("row").to_numpy()
     return rows
+
+
+def read_copies(folder: Folder, copies: str, part: str, n_kept: int) -> I64:
+    """int64[n_kept]: the n_copies of every row of `part`'s KEPT."""
+    table = _read_part(folder, copies, part, ["row", "n_copies"])
+    counts = np.zeros(n_kept, dtype=np.int64)
+    counts[table.column("row").to_numpy()] = table.column("n_copies").to_numpy()
+    return counts
+
+
+def _read_part(folder: Folder, path: str, part: str, columns: list[str]) -> pa.Table:
+    with folder.open(path) as file:
+        return pq.read_table(file, columns=columns, filters=[("part", "==", part)])

@@ -7,7 +7,7 @@ Nothing is skipped because a file exists: without its record, or with an output 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,14 +34,21 @@ def record_done(folder: Folder, place: str, done: Done) -> None:
     folder.publish_bytes(f"{place}/{done.unit}{_SUFFIX}", (dump_canonical(done) + "\n").encode())
 
 
-def read_done(folder: Folder, place: str) -> dict[str, Done]:
-    """The valid records under `place` by unit; one whose outputs are missing or of another size is left out."""
+def read_done(folder: Folder, place: str, roles: Collection[str] | None = None) -> dict[str, Done]:
+    """The valid records under `place` by unit; one whose outputs are missing or of another size is left out.
+
+    With `roles`, only outputs of these roles have to be there.
+    """
     records = {}
     sizes = folder.list_sizes()
     for path in folder.list(f"{place}/"):
         if path.endswith(_SUFFIX):
             done = _parse(path, folder.read_bytes(path))
-            if all(sizes.get(output.path) == output.n_bytes for output in done.outputs.values()):
+            if all(
+                sizes.get(output.path) == output.n_bytes
+                for role, output in done.outputs.items()
+                if roles is None or role in roles
+            ):
                 records[done.unit] = done
     return records
 

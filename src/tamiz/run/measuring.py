@@ -85,7 +85,8 @@ def sift_batch(settings: SiftSettings, raw: pa.RecordBatch) -> Sifted:
     metrics, cleaned = measure_documents(settings, readable, text)
     failures = find_failures(metrics, settings.rules) if settings.rules else np.zeros((len(text), 0), dtype=np.bool_)
     is_kept = np.asarray(~failures.any(axis=1))
-    kept, redactions = _make_kept(settings, readable.filter(pa.array(is_kept)), cleaned.filter(pa.array(is_kept)))
+    documents = readable.filter(pa.array(is_kept))
+    kept, redactions = _make_kept(settings, documents, cleaned.filter(pa.array(is_kept)))
     raw_bytes = pc.binary_length(text).to_numpy()
     tally = {
         "documents/read": len(batch),
@@ -101,7 +102,7 @@ def sift_batch(settings: SiftSettings, raw: pa.RecordBatch) -> Sifted:
     }
     tally["bytes/cleaned"] = tally["bytes/read"] - tally["bytes/rejected"] - tally["bytes/kept"]
     verdicts = _make_verdicts(settings, batch, metrics, list_failures(failures, settings.rules), is_kept)
-    return Sifted(kept, _make_bands(settings, kept), verdicts, tally)
+    return Sifted(kept, make_bands(settings.shape, kept, documents.column("dump")), verdicts, tally)
 
 
 def measure_documents(
@@ -187,7 +188,7 @@ def _make_kept(
     return kept, counts
 
 
-def _make_bands(settings: SiftSettings, kept: pa.Table) -> pa.Table:
+def make_bands(shape: MinHashShape | None, kept: pa.Table, dump: pa.StringArray) -> pa.Table:
     """Exact hash and band keys of the text as kept, so that both can be checked from KEPT alone."""
     text = kept.column("text").combine_chunks() if len(kept) else pa.array([], pa.large_string())
     offsets, data = view_text(text)
@@ -196,11 +197,11 @@ def _make_bands(settings: SiftSettings, kept: pa.Table) -> pa.Table:
     for d in np.flatnonzero(np.diff(words.doc_offsets) == 0):  # nothing but punctuation: two of them may differ
         digest = hashlib.blake2b(data[offsets[d] : offsets[d + 1]].tobytes(), digest_size=8).digest()
         exact[d] = np.frombuffer(digest, dtype=np.uint64)[0]
-    columns = [kept.column("doc_id"), pa.array(exact)]
+    columns = [kept.column("doc_id"), dump, pa.array(exact)]
     n_bands = 0
-    if settings.shape:
-        n_bands = settings.shape.bands
-        keys, n_shingles = make_band_keys(words.doc_offsets, words.hashes, settings.shape)
+    if shape:
+        n_bands = shape.bands
+        keys, n_shingles = make_band_keys(words.doc_offsets, words.hashes, shape)
         columns += [pa.array(np.ascontiguousarray(keys[:, i]), mask=n_shingles == 0) for i in range(n_bands)]
     return pa.Table.from_arrays(columns, schema=make_bands_schema(n_bands))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -54,18 +55,23 @@ def plan_shards(
 ) -> list[ShardUnit]:
     """Cut the documents, in order, wherever another `shard_tokens` tokens are full: train first, then validation.
 
-    A document belongs to the shard in which it begins. The cut depends on the documents alone, not on parts or workers.
+    A document belongs to the shard in which it begins. Repetitions come behind all documents for training, the
+    first of all, then the second. The cut depends on the documents alone, not on parts or workers.
     """
     units = []
+    passes = 1 + max((done.facts["repetitions"] for done in parts), default=0)
     for which in ("train", "validation"):
         ranges: dict[int, list[tuple[str, int, int]]] = {}
         sizes: dict[int, int] = {}
         total = 0
-        for done in parts:
+        for number, done in product(range(passes if which == "train" else 1), parts):
+            if number > done.facts["repetitions"]:
+                continue
             path = done.outputs["tokens"].path
             with folder.open(path) as file:
-                table = pq.read_table(file, columns=["n_tokens", "is_holdout"])
-            rows = np.flatnonzero(table.column("is_holdout").to_numpy() == (which == "validation"))
+                table = pq.read_table(file, columns=["n_tokens", "is_holdout", "repetition"])
+            chosen_rows = table.column("is_holdout").to_numpy() == (which == "validation")
+            rows = np.flatnonzero(chosen_rows & (table.column("repetition").to_numpy() == number))
             lengths = table.column("n_tokens").to_numpy().astype(np.int64)[rows]
             shards = (total + np.cumsum(lengths) - lengths) // settings.shard_tokens
             total += int(lengths.sum())

@@ -11,12 +11,17 @@ from typing import Any
 from tamiz.config import Config
 from tamiz.errors import ConfigError, SourceError
 from tamiz.pack.shards import choose_dtype
+from tamiz.run.against import find_older_runs, list_older_parts
+from tamiz.run.dedup import DedupSettings
 from tamiz.run.fingerprint import dump_canonical, make_fingerprint, to_plain
+from tamiz.run.layout import forecast_dedup
 from tamiz.run.measuring import SiftSettings
 from tamiz.run.pack import PackSettings
 from tamiz.run.progress import tell_waits
 from tamiz.run.settings import (
+    describe_dedup,
     describe_sift,
+    make_dedup_settings,
     make_hub_access,
     make_pack_settings,
     make_sift_settings,
@@ -51,7 +56,8 @@ class Plan:
     sift: SiftSettings
     tokens: TokenSettings
     pack: PackSettings
-    exact: bool
+    dedup: DedupSettings
+    repeat: tuple[tuple[int, int], ...]  # (n_copies from which on, times packed)
     access: HubAccess  # how the Hub is reached; never part of a fingerprint
     inputs: dict[str, dict[str, Any]]  # stage -> fingerprint inputs, each with its upstream's fingerprint
     config_folder: str
@@ -60,11 +66,6 @@ class Plan:
     def place(self, stage: str) -> str:
         """`<stage>/<fingerprint>`, where the stage's outputs and records are."""
         return f"{stage}/{make_fingerprint(self.inputs[stage])}"
-
-    @property
-    def n_bands(self) -> int:
-        """MinHash bands, 0 when near copies are not looked for."""
-        return self.sift.shape.bands if self.sift.shape else 0
 
 
 def make_plan(config: Config, folder: Folder, cache_dir: Path, part_bytes: int = PART_BYTES) -> Plan:
@@ -75,6 +76,8 @@ def make_plan(config: Config, folder: Folder, cache_dir: Path, part_bytes: int =
     sift = make_sift_settings(config, cache_dir)
     access = make_hub_access(config, cache_dir)
     use_access(access)
+    against = find_older_runs(config, sift.shape)
+    dedup = make_dedup_settings(config, sift.shape, against)
     record = read_plan_record(folder) or {"sources": []}
     pinned = {source["spec"]["name"]: source for source in record["sources"]}
     try:
@@ -83,6 +86,7 @@ def make_plan(config: Config, folder: Folder, cache_dir: Path, part_bytes: int =
     except SourceError as error:
         raise SourceError(f"{error}{_offer_sample(config)}") from error
     tokens, pack = make_token_settings(config, cache_dir), make_pack_settings(config)
+    repeat = tuple(sorted(config.pack.repeat.items()))
     tokenizer = open_tokenizer(tokens)
     choose_dtype(tokenizer.n_vocab, pack.dtype)  # an impossible dtype is an error now, not after sift
     read = [
@@ -90,7 +94,7 @@ def make_plan(config: Config, folder: Folder, cache_dir: Path, part_bytes: int =
         for source in sources
     ]
     inputs: dict[str, dict[str, Any]] = {"sift": {**describe_sift(sift), "part_bytes": part_bytes, "sources": read}}
-    inputs["dedup"] = {"sift": make_fingerprint(inputs["sift"]), "exact": config.dedup.exact}
+    inputs["dedup"] = {"sift": make_fingerprint(inputs["sift"]), **describe_dedup(dedup, against)}
     inputs["tokens"] = {
         "dedup": make_fingerprint(inputs["dedup"]),
         "tokenizer": tokenizer.fingerprint,
@@ -98,10 +102,11 @@ def make_plan(config: Config, folder: Folder, cache_dir: Path, part_bytes: int =
         "bos": tokens.bos,
         "holdout": tokens.holdout,
         "seed": tokens.seed,
+        "repeat": repeat,
     }
     inputs["pack"] = {"tokens": make_fingerprint(inputs["tokens"]), **to_plain(pack)}
     folder_name = str(config.folder.resolve())
-    return Plan(config.name, sources, sift, tokens, pack, config.dedup.exact, access, inputs, folder_name, part_bytes)
+    return Plan(config.name, sources, sift, tokens, pack, dedup, repeat, access, inputs, folder_name, part_bytes)
 
 
 def fingerprint_cuts(splits: Sequence[Split]) -> str:
@@ -178,8 +183,28 @@ def describe_plan(plan: Plan) -> str:
             f"about {n_bytes / 1e6:,.1f} MB of text, revision {source.revision[:12]}"
         )
     lines += [f"rules: {len(plan.sift.rules)}", *(f"  {rule.name} {_bound(rule)}" for rule in plan.sift.rules)]
+    lines += _describe_dedup(plan)
     lines += [f"{stage:7} {plan.place(stage)}" for stage in plan.inputs]
     return "\n".join(lines)
+
+
+_DOCUMENT_BYTES = 2_000  # of text: where a source does not tell its rows, documents are taken to be this short
+
+
+def _describe_dedup(plan: Plan) -> list[str]:
+    """What dedup will take, if every document is kept."""
+    splits = [split for source in plan.sources for split in source.splits]
+    own = sum(split.n_bytes // _DOCUMENT_BYTES if split.n_rows is None else split.n_rows for split in splits)
+    older = sum(part.n_kept for part in list_older_parts(plan.dedup.against)[0])
+    forecast = forecast_dedup(own + older, len(plan.dedup.columns), plan.dedup.memory)
+    against = f" and {older:,} of older runs" if older else ""
+    n_keys, allowed = len(plan.dedup.columns), plan.dedup.memory / 1e6
+    bands, running = forecast.bands_bytes / 1e6, forecast.running_bytes / 1e6
+    return [
+        f"dedup: at most {own:,} documents{against}, {n_keys} keys each, in {forecast.n_ranges} key ranges",
+        f"  memory {forecast.worker_bytes / 1e6:,.0f} MB for each worker (dedup.memory {allowed:,.0f} MB)",
+        f"  disk {bands:,.1f} MB of band files, and {running:,.1f} MB more while it runs",
+    ]
 
 
 def _bound(rule: Any) -> str:

@@ -107,6 +107,7 @@ def _summarize_unfinished(config: Config, verdicts: Verdicts, done: dict[str, di
         },
         sift=sift,
         dedup=duplicates.tally if duplicates else {},
+        dedup_facts=None,
         tokens=merge_tallies(part.tally for part in done["tokens"].values()),
         shards=[shard.facts for shard in done["pack"].values()],
         damage=list_damage(verdicts.parts),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import glob
 import hashlib
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from tamiz.clean.line_rules import LineRules
 from tamiz.config import Condition, Config, FileSource, HubSource
@@ -14,11 +18,14 @@ from tamiz.decide.rules import Rule, make_rules
 from tamiz.dedup.signature import MinHashShape, choose_shape
 from tamiz.errors import ConfigError
 from tamiz.measure.domain import read_lexicon
-from tamiz.measure.table import VERSIONS, find_group
+from tamiz.measure.table import VERSIONS, find_group, list_metrics
+from tamiz.run.against import OlderRun
+from tamiz.run.dedup import DedupSettings
 from tamiz.run.fingerprint import make_fingerprint, to_plain
 from tamiz.run.language_model import find_language_model, fingerprint_model
 from tamiz.run.measuring import SiftSettings
 from tamiz.run.pack import PackSettings
+from tamiz.run.partition import Preference
 from tamiz.run.tokens import TokenSettings
 from tamiz.sources.access import HubAccess
 from tamiz.sources.split import Bound
@@ -36,6 +43,7 @@ def make_sift_settings(config: Config, cache_dir: Path) -> SiftSettings:
     groups = {find_group(rule.metric) for rule in rules}
     if "c4" in config.rules:
         groups.add("line_rules")
+    _add_keep_group(config, groups)
     model = find_language_model(config, cache_dir)
     return SiftSettings(
         groups=frozenset(groups),
@@ -88,6 +96,56 @@ def _choose_shape(config: Config) -> MinHashShape | None:
     return MinHashShape(minhash.ngram, minhash.bands, minhash.rows)
 
 
+def make_dedup_settings(config: Config, shape: MinHashShape | None, against: Sequence[OlderRun]) -> DedupSettings:
+    """What dedup needs."""
+    dedup = config.dedup
+    metric = {"first": None, "longest": "n_bytes"}[dedup.keep] if isinstance(dedup.keep, str) else dedup.keep.metric
+    descending = isinstance(dedup.keep, str) or dedup.keep.order == "desc"
+    threshold = shape.threshold if shape else 0.0
+    if dedup.minhash and dedup.minhash.similarity is not None:
+        threshold = dedup.minhash.similarity
+    return DedupSettings(
+        exact=dedup.exact,
+        shape=shape,
+        scope=dedup.scope,
+        preference=Preference(tuple(dedup.prefer), metric, descending),
+        against=tuple((older.run, older.place) for older in against),
+        threshold=threshold,
+        memory=dedup.memory_bytes,
+        sample=dedup.sample,
+        seed=config.seed,
+    )
+
+
+def describe_dedup(settings: DedupSettings, against: Sequence[OlderRun]) -> dict[str, Any]:
+    """The fingerprint inputs of dedup, next to those of the stage before."""
+    return {
+        "exact": settings.exact,
+        "scope": settings.scope,
+        "preference": to_plain(settings.preference),
+        "against": [older.fingerprint for older in against],
+    }
+
+
+def _add_keep_group(config: Config, groups: set[str]) -> None:
+    """`dedup.keep: {metric: ...}` needs its metric measured; ConfigError when this config cannot."""
+    if isinstance(config.dedup.keep, str):
+        return
+    metric = config.dedup.keep.metric
+    kinds = list_metrics(VERSIONS.keys())
+    if metric not in kinds or kinds[metric] == pa.string():
+        near = difflib.get_close_matches(metric, kinds, n=1)
+        raise ConfigError(
+            f"dedup.keep.metric is {metric!r}; "
+            + (f"did you mean {near[0]!r}?" if near else f"known are {', '.join(kinds)}")
+        )
+    group = find_group(metric)
+    needs = {"language": "a language section", "domain": "a domain section", "line_rules": "the recipe c4"}
+    if group in needs and group not in groups:
+        raise ConfigError(f"dedup.keep.metric is {metric!r}, which is measured only with {needs[group]}")
+    groups.add(group)
+
+
 def describe_sift(settings: SiftSettings) -> dict[str, Any]:
     """The fingerprint inputs of sift, as a user would name them."""
     lexicon = hashlib.sha256(settings.lexicon[1].encode()).hexdigest() if settings.lexicon else None
@@ -118,6 +176,7 @@ def make_pack_settings(config: Config) -> PackSettings:
     return PackSettings(pack.sequence_length, pack.strategy, pack.shard_tokens, pack.dtype, fingerprint_config(config))
 
 
+_NO_MATTER: Any = {"folder": True, "quarantine": True, "run": True, "dedup": {"memory", "sample"}}
 _PLACE = ("kind", "paths", "dataset", "subset", "split", "revision")
 
 
@@ -127,7 +186,7 @@ def fingerprint_config(config: Config) -> str:
     Nor of where its sources lie: a dataset on the Hub and a copy of its files make the same shards. Which data it was
     stands in the manifest (`sources`), and in the fingerprints of the stages.
     """
-    dump = config.model_dump(mode="json", exclude={"folder", "quarantine", "run"})
+    dump = config.model_dump(mode="json", exclude=_NO_MATTER)
     dump["sources"] = {
         name: {key: value for key, value in dump["sources"][name].items() if key not in _PLACE}
         for name in config.source_names

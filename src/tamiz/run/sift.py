@@ -10,8 +10,8 @@ from types import TracebackType
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tamiz.run.dedup import KeptPart
 from tamiz.run.engine import Report
+from tamiz.run.layout import KeptPart
 from tamiz.run.ledger import Done, find_done, record_done
 from tamiz.run.measuring import Sifted, SiftSettings, sift_batch
 from tamiz.schema import RAW
@@ -65,6 +65,7 @@ class _PartWriter:
         self._settings = settings
         self.tally: Counter[str] = Counter()
         self.damage: list[Damage] = []
+        self.dumps: set[str] = set()
 
     def __enter__(self) -> _PartWriter:
         for file in self._files.values():
@@ -80,6 +81,7 @@ class _PartWriter:
             if len(table):
                 self._writers[role].write_table(table)
         self.tally.update(sifted.tally)
+        self.dumps.update(sifted.bands.column("dump").unique().drop_null().to_pylist())
 
     def add_damage(self, chunk: Chunk) -> None:
         """Note what the chunk could not read; the rows lost with one stretch of a file are one entry."""
@@ -134,6 +136,7 @@ def sift_split(unit: SiftUnit, report: Report) -> list[Done]:
             "cursor": list(cursor) if cursor else None,
             "is_last": is_last,
             "damage": [damage._asdict() for damage in part.damage],
+            "dumps": sorted(part.dumps),
         }
         done = Done(part.done.unit, part.done.outputs, part.done.tally, facts)
         record_done(folder, unit.place, done)
@@ -156,7 +159,15 @@ def list_kept(records: list[Done]) -> list[KeptPart]:
     """The parts in document order, as dedup reads them."""
     ordered = sorted(records, key=lambda done: done.unit)
     return [
-        KeptPart(d.unit, d.outputs["kept"].path, d.outputs["bands"].path, d.tally["documents/kept"]) for d in ordered
+        KeptPart(
+            name=d.unit,
+            source=d.facts["source"],
+            kept=d.outputs["kept"].path,
+            bands=d.outputs["bands"].path,
+            verdicts=d.outputs["verdicts"].path,
+            n_kept=d.tally["documents/kept"],
+        )
+        for d in ordered
     ]
 
 

@@ -55,10 +55,8 @@ def count_stages(folder: Folder, plan: Plan) -> list[StageStatus]:
     is_sifted = not units
     stages = [StageStatus("sift", len(splits) - len(units), len(splits), _sum(parts, "documents/read"))]
     n_kept = _sum(parts, "documents/kept")
-    n_columns = plan.n_bands + plan.exact + 1  # and the merge into duplicates.parquet
-    ranges = [name for name in done["dedup"] if name != "duplicates"]
-    n_bands = None if not is_sifted else max(n_columns, len(ranges) + 1)
-    stages.append(StageStatus("dedup", len(done["dedup"]), n_bands, n_kept if "duplicates" in done["dedup"] else 0))
+    is_deduplicated = "duplicates" in done["dedup"]  # its steps clear their own records away when they end
+    stages.append(StageStatus("dedup", int(is_deduplicated), 1, n_kept * is_deduplicated))
     tokens = list(done["tokens"].values())
     n_documents = sum(_sum(tokens, f"documents/{which}") for which in ("train", "validation"))
     stages.append(StageStatus("tokens", len(tokens), len(parts) if is_sifted else None, n_documents))

@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 
 from tamiz.pack.shards import add_boundaries, is_holdout
 from tamiz.pack.tokenizer import Tokenizer, check_agreement, load_tokenizer
-from tamiz.run.dedup import KeptPart, read_duplicate_rows
+from tamiz.run.dedup import read_copies, read_duplicate_rows
 from tamiz.run.engine import Report
+from tamiz.run.layout import KeptPart
 from tamiz.run.ledger import Done, record_done
 from tamiz.schema import I32, I64, KEPT, TOKENS, check_batch
 from tamiz.store import Folder
@@ -41,13 +42,18 @@ class TokenSettings:
 @dataclass(frozen=True)
 class TokensUnit:
     """Tokenize the documents of one part that are not in `duplicates`; `is_checked`: compare a sample of the ids with
-    those of a second library, which takes seconds to load and so is done in one part of a run."""
+    those of a second library, which takes seconds to load and so is done in one part of a run.
+
+    `repeat`: (n_copies from which on, times a training document is packed), ascending; `copies`: where n_copies are.
+    """
 
     folder: str
     place: str
     settings: TokenSettings
     part: KeptPart
     duplicates: str
+    copies: str
+    repeat: tuple[tuple[int, int], ...]
     is_checked: bool
 
     @property
@@ -70,28 +76,72 @@ def make_tokens(unit: TokensUnit, report: Report) -> Done:
     folder = Folder(unit.folder)
     tokenizer = open_tokenizer(unit.settings)
     tally = {f"{what}/{which}": 0 for what in ("documents", "bytes", "tokens") for which in ("train", "validation")}
+    tally |= dict.fromkeys(("documents/repeated", "bytes/repeated", "tokens/repeated"), 0)
     held: list[pa.Table] = []
+    repeated: list[pa.Table] = []
+    times = _read_times(folder, unit)
     with (
         folder.publish(f"{unit.place}/{unit.name}.parquet") as file,
         pq.ParquetWriter(file, TOKENS, compression="zstd", compression_level=1) as writer,
     ):
-        for kept in _read_survivors(folder, unit):
+        for kept, rows in _read_survivors(folder, unit):
             if unit.is_checked and not held:
                 check_agreement(tokenizer, _join(kept.column("text")).slice(0, _AGREEMENT_DOCUMENTS))
             table = _tokenize(tokenizer, unit.settings, kept)
             held_out = table.column("is_holdout")
             held.append(table.filter(held_out))
+            if times is not None:
+                repeated.append(_mark_repeated(table, times[rows]))
             writer.write_table(table.filter(pc.invert(held_out)))
             _count(tally, table)
             report(len(table), pc.sum(table.column("n_bytes")).as_py() or 0, _sum_tokens(table))
         writer.write_table(pa.concat_tables([TOKENS.empty_table(), *held]))
-    done = Done(unit.name, {"tokens": file.output}, tally)
+        n_repetitions = 0
+        for table in _list_repetitions(repeated):
+            writer.write_table(table)
+            _count_repeated(tally, table)
+            n_repetitions += 1
+    done = Done(unit.name, {"tokens": file.output}, tally, {"repetitions": n_repetitions})
     record_done(folder, unit.place, done)
     return done
 
 
-def _read_survivors(folder: Folder, unit: TokensUnit) -> Iterator[pa.Table]:
-    """KEPT without the duplicates, a row group at a time."""
+def _read_times(folder: Folder, unit: TokensUnit) -> I64 | None:
+    """int64[n_kept]: how often each document of the part is packed; None when each once."""
+    if not unit.repeat:
+        return None
+    copies = read_copies(folder, unit.copies, unit.name, unit.part.n_kept)
+    steps = np.searchsorted([n_copies for n_copies, _ in unit.repeat], copies, side="right")
+    times: I64 = np.array([1, *(t for _, t in unit.repeat)], dtype=np.int64)[steps]
+    return times
+
+
+def _mark_repeated(table: pa.Table, times: I64) -> pa.Table:
+    """The training documents packed more than once; `repetition` holds the number of further times."""
+    chosen = (times > 1) & ~table.column("is_holdout").to_numpy()
+    place = TOKENS.names.index("repetition")
+    more = table.set_column(place, TOKENS.field(place), pa.array((times - 1).astype(np.int32)))
+    return more.filter(pa.array(chosen))
+
+
+def _list_repetitions(repeated: list[pa.Table]) -> Iterator[pa.Table]:
+    """The first repetitions of all, then the second of those that have one...: a copy is far from the last."""
+    table = pa.concat_tables([TOKENS.empty_table(), *repeated])
+    place = TOKENS.names.index("repetition")
+    number = 1
+    while len(table := table.filter(pc.greater_equal(table.column("repetition"), number))):
+        yield table.set_column(place, TOKENS.field(place), pa.array(np.full(len(table), number, dtype=np.int32)))
+        number += 1
+
+
+def _count_repeated(tally: dict[str, int], table: pa.Table) -> None:
+    tally["documents/repeated"] += len(table)
+    tally["bytes/repeated"] += pc.sum(table.column("n_bytes")).as_py() or 0
+    tally["tokens/repeated"] += _sum_tokens(table)
+
+
+def _read_survivors(folder: Folder, unit: TokensUnit) -> Iterator[tuple[pa.Table, I64]]:
+    """KEPT without the duplicates, and the rows it has in KEPT, a row group at a time."""
     lost = read_duplicate_rows(folder, unit.duplicates, unit.name)
     first = 0
     with folder.open(unit.part.kept) as file:
@@ -100,8 +150,8 @@ def _read_survivors(folder: Folder, unit: TokensUnit) -> Iterator[pa.Table]:
             batch = parquet.read_row_group(group, columns=["doc_id", "text", "n_bytes"]).combine_chunks()
             survives = np.ones(len(batch), dtype=np.bool_)
             survives[lost[(lost >= first) & (lost < first + len(batch))] - first] = False
+            yield batch.filter(pa.array(survives)), np.flatnonzero(survives) + first
             first += len(batch)
-            yield batch.filter(pa.array(survives))
 
 
 def _join(column: pa.ChunkedArray) -> pa.Array:
@@ -117,6 +167,7 @@ def _tokenize(tokenizer: Tokenizer, settings: TokenSettings, kept: pa.Table) -> 
         kept.column("n_bytes"),
         pa.array(np.diff(offsets).astype(np.int32)),
         pa.array(is_holdout(_join(kept.column("doc_id")), settings.seed, settings.holdout)),
+        pa.array(np.zeros(len(kept), dtype=np.int32)),
         pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values)),
     ]
     table = pa.Table.from_arrays(columns, schema=TOKENS)

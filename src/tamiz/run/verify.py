@@ -23,7 +23,7 @@ from tamiz.pack.decode import (
 )
 from tamiz.pack.tokenizer import Tokenizer
 from tamiz.run.corpus import MANIFEST
-from tamiz.run.dedup import KeptPart
+from tamiz.run.layout import KeptPart
 from tamiz.run.ledger import read_done
 from tamiz.run.pack import CORPUS
 from tamiz.run.plan import read_plan_record
@@ -79,8 +79,9 @@ def verify_corpus(folder: Folder, cache_dir: Path) -> Verified:
         documents += shard.documents
         tokens += shard.tokens
     for what, seen in (("documents", documents), ("tokens", tokens)):
-        if seen != manifest[what]["packed"]:
-            problems.append(f"manifest says {manifest[what]['packed']:,} {what} packed, the shards hold {seen:,}")
+        expected = manifest[what]["packed"] + manifest["repeated"][what]
+        if seen != expected:
+            problems.append(f"manifest says {expected:,} {what} packed, the shards hold {seen:,}")
     return Verified(len(manifest["files"]), documents, tokens, problems)
 
 
@@ -125,10 +126,11 @@ def _verify_shard(context: _Context, entry: dict[str, Any], parts: Sequence[Kept
         bos_id=bos_id,
         eos_id=eos_id,
         pad_id=facts["pad_id"],
+        is_repeated=context.manifest["repeated"]["documents"] > 0,
     )
     if problems:
         return Verified(1, 0, 0, problems)
-    documents = read_documents(table)
+    documents = read_documents(table, is_repeated=context.manifest["repeated"]["documents"] > 0)
     n_documents, n_tokens = len(documents.doc_ids), len(documents.values)
     seen = {"rows": len(table), "documents": n_documents, "tokens": n_tokens}
     problems += [

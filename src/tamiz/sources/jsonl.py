@@ -36,6 +36,7 @@ class Record(NamedTuple):
     url: str | None = None
     language: str | None = None
     score: float | None = None
+    dump: str | None = None
 
 
 def plan_file(file: FoundFile, spec: Source, split_bytes: int) -> list[Split]:
@@ -165,8 +166,11 @@ class _Draft:
 
     def close(self, at: Cursor, position: int) -> Chunk:
         columns = list(zip(*self._records, strict=True)) or [()] * len(Record._fields)
-        text, quarantine, url, language, score = columns
-        labels = (pa.array(url, pa.string()), pa.array(language, pa.string()), pa.array(score, pa.float64()))
+        text, quarantine, url, language, score, dump = columns
+        labels = (
+            pa.array(url, pa.string()), pa.array(language, pa.string()), pa.array(score, pa.float64()),
+            pa.array(dump, pa.string()),
+        )  # fmt: skip
         text, quarantine = pa.array(text, pa.large_string()), pa.array(quarantine, pa.string())
         batch = records.make_batch(self._split, self.positions, text, quarantine, labels)
         n_rows = len(self.positions)
@@ -189,7 +193,7 @@ def read_line(line: bytes, spec: Source) -> Record | None:
         return None
     url, language, score = value.get("url"), value.get("language"), value.get("language_score")
     is_score = isinstance(score, (int, float)) and not isinstance(score, bool)
-    labels = keep(url), keep(language), float(value["language_score"]) if is_score else None
+    labels = keep(url), keep(language), float(value["language_score"]) if is_score else None, keep(value.get("dump"))
     text = value.get(spec.text_column)
     if isinstance(text, str):
         text = keep(text)

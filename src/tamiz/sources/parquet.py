@@ -161,6 +161,7 @@ def _make_chunk(split: Split, spec: Source, table: Table, batch: pa.RecordBatch,
         _read_label(batch, table.url),
         _read_label(batch, table.language),
         batch.column(table.score).cast(pa.float64()) if table.score else pa.nulls(batch.num_rows, pa.float64()),
+        _read_label(batch, table.dump),
     )
     rows = records.make_batch(split, (at.position + selected).tolist(), text, quarantine, labels)
     return Chunk(rows, n_read - len(selected), Cursor(at.position + n_read, at.n_selected + len(selected)))

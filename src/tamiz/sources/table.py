@@ -56,12 +56,13 @@ class Table:
     url: str | None
     language: str | None
     score: str | None
+    dump: str | None
     where: tuple[str, ...]
 
     @property
     def columns(self) -> list[str]:
         """The names of all columns wanted, each once."""
-        names = (self.text, self.url, self.language, self.score, *self.where)
+        names = (self.text, self.url, self.language, self.score, self.dump, *self.where)
         return list(dict.fromkeys(name for name in names if name is not None))
 
 
@@ -132,6 +133,7 @@ def _choose_columns(file: pq.ParquetFile, raw: RangeFile | None, address: str, s
         find("url", records.is_string_like),
         find("language", records.is_string_like),
         find("language_score", pa.types.is_floating),
+        find("dump", records.is_string_like),
         tuple(spec.where),
     )
 

@@ -1,0 +1,112 @@
+"""The dedup stage from end to end: keys into ranges, losers by range, pairs by group, names, and the published tables.
+
+Every step's units are recorded in a folder of their own, `work-<layout>`, so that a killed run goes on where it was;
+with the last record the folder goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from tamiz.run.against import list_older_parts
+from tamiz.run.bands import find_band_losers, plan_bands
+from tamiz.run.dedup import DedupSettings, finish_dedup, sample_pairs
+from tamiz.run.engine import Report
+from tamiz.run.layout import KeptPart, Layout, make_layout
+from tamiz.run.ledger import Done
+from tamiz.run.merge import HeadUnit, MergeUnit, list_files, merge_group, name_heads
+from tamiz.run.partition import PartitionUnit, partition_keys
+from tamiz.run.sift import list_kept
+from tamiz.run.trust import TrustUnit
+from tamiz.store import Folder
+
+
+class RunUnits(Protocol):
+    """Work units that have no record under `place` yet; the records of all, in the units' order."""
+
+    def __call__(
+        self, place: str, work: Callable[[Any, Report], Done], units: Iterable[Any], report: Report
+    ) -> list[Done]: ...
+
+
+def find_duplicates(
+    folder: Folder, place: str, settings: DedupSettings, parts: Sequence[Done], run_units: RunUnits, report: Report
+) -> None:
+    """Publish duplicates.parquet and copies.parquet under `place`, with their records."""
+    older, records = list_older_parts(settings.against)
+    layout = make_layout([*older, *list_kept(list(parts))], settings.memory)
+    dumps = {dump for record in [*parts, *records] for dump in record.facts["dumps"]}
+    work_through(folder, place, settings, layout, tuple(sorted(dumps)), run_units, report)
+
+
+def work_through(
+    folder: Folder,
+    place: str,
+    settings: DedupSettings,
+    layout: Layout,
+    dumps: tuple[str, ...],
+    run_units: RunUnits,
+    report: Report,
+) -> None:
+    """All steps with this layout."""
+    work = f"{place}/work-{layout.tag}"
+    root, groups, bounds = folder.root, layout.groups, layout.bounds
+    cuts = [
+        PartitionUnit(root, work, group, settings.columns, layout.n_ranges, dumps, settings.preference)
+        for group in groups
+    ]
+    keys = run_units(work, partition_keys, cuts, report)
+    ranges = plan_bands(root, work, layout, keys, settings.columns, settings.scope, depth=1)
+    bands = run_units(work, find_band_losers, ranges, report)
+    losers = tuple((done.outputs["losers"].path, done.unit.startswith("losers-exact")) for done in bands)
+    own = [group for group in groups if group.is_own]
+    merged = run_units(work, merge_group, [MergeUnit(root, work, group, losers, bounds) for group in own], report)
+    pairs = list_files(merged, "pairs")
+    theirs = dict(zip((group.index for group in own), pairs, strict=True))
+    named = [HeadUnit(root, work, group, pairs, theirs.get(group.index), bounds) for group in groups]
+    heads = run_units(work, name_heads, named, report)
+    finish_dedup(folder, place, settings, layout, bands, merged, heads)
+
+
+def clear_work(folder: Folder, place: str) -> None:
+    """Remove what the steps left in between; nothing reads it again."""
+    for path in folder.list(f"{place}/work-"):
+        folder.remove(path)
+
+
+def plan_trust(
+    folder: Folder, place: str, settings: DedupSettings, duplicates: Done, kept: Sequence[KeptPart]
+) -> TrustUnit | None:
+    """The unit that measures the sample of near copies; None when there is nothing to sample."""
+    if settings.shape is None or not settings.sample or not duplicates.tally["duplicates/near"]:
+        return None
+    pairs = sample_pairs(folder, duplicates.outputs["duplicates"].path, settings.sample, settings.seed)
+    if not pairs:
+        return None
+    older, _ = list_older_parts(settings.against)
+    paths = {(part.run, part.name): part.kept for part in [*older, *kept]}
+    spots = {(spot.run, spot.part) for pair in pairs for spot in pair}
+    name = f"trust-{settings.sample}-{settings.seed}"
+    chosen = {key: paths[key] for key in spots}
+    return TrustUnit(folder.root, place, name, tuple(pairs), chosen, settings.shape.ngram, settings.threshold)
+
+
+def collect_facts(settings: DedupSettings, done: Mapping[str, Done]) -> dict[str, Any]:
+    """What the report says about how far dedup can be trusted, as plain values."""
+    shape = settings.shape
+    facts = done["duplicates"].facts
+    return {
+        "shape": {"ngram": shape.ngram, "bands": shape.bands, "rows": shape.rows} if shape else None,
+        "threshold": settings.threshold,
+        "curve": [[s / 20, shape.match_probability(s / 20)] for s in range(1, 21)] if shape else [],
+        "scope": settings.scope,
+        "n_older": facts["n_older"],
+        "n_compared": facts["n_documents"],
+        "buckets": [{"column": column, "documents": size} for size, column in facts["buckets"]],
+        "most_copied": [
+            {"part": part, "row": row, "n_copies": n_copies}
+            for part, row, n_copies in done["copies"].facts["most_copied"]
+        ],
+        "sample": dict(done["trust"].facts) if "trust" in done else None,
+    }

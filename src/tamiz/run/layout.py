@@ -1,0 +1,149 @@
+"""How the documents of a dedup are laid out: parts into groups, keys into ranges, both as large as the memory allows.
+
+The layout changes no result, only what lies in memory at once and how many files lie in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tamiz.schema import I64
+from tamiz.store import Folder
+
+INTERPRETER_BYTES = 400 << 20  # of a worker before its first document: Python, numpy, pyarrow, the loaded kernels
+DOCUMENT_BYTES = 112  # per key while a range is sorted, if every document is a member of a bucket (measured: up to 96)
+GROUP_DOCUMENTS = 4_000_000  # more make fewer files, fewer make more units to share among workers
+_FILE_BYTES = 16  # per document and key: in the part's bands 8, while it runs as many again with its row
+
+
+@dataclass(frozen=True)
+class KeptPart:
+    """One part as dedup sees it: its name, its source, where its files are, and how many documents it kept.
+
+    `run`: the directory of the older run it belongs to, None for this run.
+    """
+
+    name: str
+    source: str
+    kept: str
+    bands: str
+    verdicts: str
+    n_kept: int
+    run: str | None = None
+
+    def open_folder(self, folder: Folder) -> Folder:
+        """The folder its files are in, `folder` being this run's."""
+        return folder if self.run is None else Folder(self.run)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Consecutive parts; `first` is the order's index of their first document. A group is of one run."""
+
+    index: int
+    first: int
+    n_documents: int
+    parts: tuple[KeptPart, ...]
+
+    @property
+    def past(self) -> int:
+        """The index behind its last document."""
+        return self.first + self.n_documents
+
+    @property
+    def is_own(self) -> bool:
+        """Whether its documents can lose: those of older runs cannot."""
+        return self.parts[0].run is None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`n_ranges` equal key ranges, a power of two, of at most `n_sorted` documents at once."""
+
+    groups: tuple[Group, ...]
+    n_ranges: int
+    n_sorted: int
+
+    @property
+    def n_documents(self) -> int:
+        """Of older runs and this one."""
+        return self.groups[-1].past if self.groups else 0
+
+    @property
+    def n_older(self) -> int:
+        """Documents of older runs; they are the first."""
+        return sum(group.n_documents for group in self.groups if not group.is_own)
+
+    @property
+    def bounds(self) -> tuple[tuple[int, int], ...]:
+        """(first, past) document of every group."""
+        return tuple((group.first, group.past) for group in self.groups)
+
+    @property
+    def tag(self) -> str:
+        """Names the intermediate files that this layout makes."""
+        return f"{self.n_ranges}x{len(self.groups)}"
+
+    def locate(self, index: I64) -> I64:
+        """int64[n]: the group of each document index."""
+        firsts = np.array([group.first for group in self.groups], dtype=np.int64)
+        return np.searchsorted(firsts, index, side="right") - 1
+
+
+def count_sorted(memory: int) -> int:
+    """Documents whose keys can be sorted at once in a worker of this many bytes."""
+    return max(1, (memory - INTERPRETER_BYTES) // DOCUMENT_BYTES)
+
+
+def count_ranges(n_documents: int, n_sorted: int) -> int:
+    """The power of two of key ranges that leaves each an eighth below `n_sorted`: keys are hashes, ranges vary by
+    their square root; what one frequent key puts on top is worked in pieces."""
+    needed = -(-n_documents * 8 // (n_sorted * 7))
+    return int(1 << max(0, needed - 1).bit_length())
+
+
+def make_layout(parts: Sequence[KeptPart], memory: int) -> Layout:
+    """The layout of these parts (older runs' first) for workers of `memory` bytes."""
+    n_sorted = count_sorted(memory)
+    return cut_layout(parts, n_sorted, min(GROUP_DOCUMENTS, n_sorted))
+
+
+def cut_layout(parts: Sequence[KeptPart], n_sorted: int, n_grouped: int) -> Layout:
+    """Groups of at most `n_grouped` documents (or one part), ranges of at most `n_sorted`."""
+    groups: list[Group] = []
+    gathered: list[KeptPart] = []
+    first = count = 0
+    for part in parts:
+        if gathered and (count + part.n_kept > n_grouped or part.run != gathered[0].run):
+            groups.append(Group(len(groups), first, count, tuple(gathered)))
+            first, count, gathered = first + count, 0, []
+        gathered.append(part)
+        count += part.n_kept
+    if gathered:
+        groups.append(Group(len(groups), first, count, tuple(gathered)))
+    n_documents = groups[-1].past if groups else 0
+    return Layout(tuple(groups), count_ranges(n_documents, n_sorted), n_sorted)
+
+
+class Forecast(NamedTuple):
+    """What dedup will take: documents, key ranges, bytes of one worker, bytes of disk kept and while it runs."""
+
+    n_documents: int
+    n_ranges: int
+    worker_bytes: int
+    bands_bytes: int
+    running_bytes: int
+
+
+def forecast_dedup(n_documents: int, n_columns: int, memory: int) -> Forecast:
+    """Of so many kept documents (an upper bound before they are sifted) with `n_columns` keys each."""
+    n_sorted = count_sorted(memory)
+    n_ranges = count_ranges(n_documents, n_sorted)
+    n_at_once = min(n_sorted, -(-n_documents // n_ranges))
+    worker = INTERPRETER_BYTES + n_at_once * DOCUMENT_BYTES
+    bands = n_documents * (8 * n_columns + _FILE_BYTES)
+    return Forecast(n_documents, n_ranges, worker, bands, n_documents * n_columns * _FILE_BYTES * 5 // 8)
