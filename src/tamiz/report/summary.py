@@ -48,7 +48,8 @@ def build_summary(
 
     `facts`: name, source... as they shall appear. `sift`: tally by source. `shards`: each shard's rows, documents,
     tokens, padding, text_bytes, pieces. `damage`: stretches of files that could not be read: source, path, position,
-    reason, start, stop, n_rows. `dedup_facts`: see `describe_dedup`, None before dedup. `rules`: names of all rules, in recipe order.
+    reason, start, stop, n_rows. `dedup_facts`: see `describe_dedup`, None before dedup. `rules`: names of all rules, in
+    recipe order.
     """
     read = merge_tallies(sift.values())
     packed = merge_tallies({name: shard[name] for name in _PACKED} for shard in shards)

@@ -150,7 +150,7 @@ class _Build:
         done = {name: record for name, record in read_done(self.folder, place).items() if name in _DEDUP_RECORDS}
         trust = plan_trust(self.folder, place, settings, done["duplicates"], list_kept(parts))
         if trust is not None:
-            with Progress("trust", 0, 0, self.journal) as progress:
+            with Progress("dedup", 0, 0, self.journal) as progress:
                 done["trust"] = self._run_units(place, measure_trust, [trust], progress.add)[0]
         return done
 
