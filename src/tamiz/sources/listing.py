@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from tamiz.errors import ConfigError
-from tamiz.sources import files, jsonl, parquet
-from tamiz.sources.split import SPLIT_BYTES, HubSource, Listing, ParquetSource, Source, Split
+from tamiz.sources import files, jsonl, parquet, warc
+from tamiz.sources.split import SPLIT_BYTES, HubSource, JsonlSource, Listing, ParquetSource, Source, Split, WarcSource
 
 _N_AT_ONCE = 8  # footers on the Hub read at the same time
 
@@ -25,14 +25,19 @@ def list_splits(spec: Source, split_bytes: int = SPLIT_BYTES) -> Listing:
 
         found, revision = hub.find_files(spec)
     else:
-        suffixes = files.PARQUET_SUFFIXES if isinstance(spec, ParquetSource) else files.JSONL_SUFFIXES
-        found = files.find_files(spec.name, spec.paths, suffixes)
+        found = files.find_files(spec.name, spec.paths, _choose_suffixes(spec))
         revision = files.name_content(found)
     splits = _plan_files(found, spec, split_bytes)
     chosen = tuple(splits if spec.limit is None else cut_to_limit(splits, spec, spec.limit))
     if not chosen:
         raise ConfigError(f"sources.{spec.name}: no document in {len(found)} files; check what the source names")
     return Listing(chosen, revision, tuple(file.path for file in found))
+
+
+def _choose_suffixes(spec: ParquetSource | JsonlSource | WarcSource) -> tuple[str, ...]:
+    if isinstance(spec, WarcSource):
+        return files.WARC_SUFFIXES
+    return files.PARQUET_SUFFIXES if isinstance(spec, ParquetSource) else files.JSONL_SUFFIXES
 
 
 def _plan_files(found: tuple[files.FoundFile, ...], spec: Source, split_bytes: int) -> Iterator[Split]:
@@ -47,6 +52,8 @@ def _plan_files(found: tuple[files.FoundFile, ...], spec: Source, split_bytes: i
 
 def plan_file(file: files.FoundFile, spec: Source, split_bytes: int) -> list[Split]:
     """The splits of one file, without regard to a limit."""
+    if isinstance(spec, WarcSource):
+        return warc.plan_file(file, spec)
     is_parquet = isinstance(spec, ParquetSource)
     if isinstance(spec, HubSource):
         is_parquet = file.path.endswith(files.PARQUET_SUFFIXES)
@@ -58,8 +65,11 @@ def cut_to_limit(splits: Iterable[Split], spec: Source, limit: int) -> Iterator[
     """The splits that hold the first `limit` documents which satisfy `where`, the last one limited to its part."""
     left = limit
     for split in splits:
-        count = parquet.count_selected if split.kind == "parquet" else jsonl.count_selected
-        n = count(split, spec, left)
+        if isinstance(spec, WarcSource):
+            n = warc.count_selected(split, left)
+        else:
+            count = parquet.count_selected if split.kind == "parquet" else jsonl.count_selected
+            n = count(split, spec, left)
         if n == left:
             yield replace(split, limit=left)
             return

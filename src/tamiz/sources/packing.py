@@ -10,14 +10,14 @@ from typing import BinaryIO, Protocol, cast
 import zstandard
 
 # Small on purpose: a piece is unpacked at once, and zstd may expand it some hundred times.
-_PIECE_BYTES = 16 << 10
+PIECE_BYTES = 16 << 10
 _BUFFER_BYTES = 1 << 20
 
 DAMAGE = (EOFError, OSError, zlib.error, zstandard.ZstdError)
 """What reading an unpacked stream raises."""
 
 
-class _Frame(Protocol):
+class Frame(Protocol):
     """The decompressor of one gzip member or zstd frame, as zlib and zstandard both have it."""
 
     @property
@@ -27,11 +27,11 @@ class _Frame(Protocol):
     def decompress(self, data: bytes, /) -> bytes: ...
 
 
-def _open_gzip_member() -> _Frame:
+def open_gzip_member() -> Frame:
     return zlib.decompressobj(wbits=31)  # 31: with gzip's header and checksum
 
 
-def _open_zstd_frame() -> _Frame:
+def open_zstd_frame() -> Frame:
     # Windows up to 2 GB, so that files made with `zstd --long=31` are read too.
     return zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
 
@@ -45,7 +45,7 @@ def unpack(stream: BinaryIO, name: str) -> BinaryIO:
     """The unpacked stream, by the suffix of `name`; reading it raises one of DAMAGE."""
     if not is_packed(name):
         return stream
-    open_frame = _open_gzip_member if name.endswith(".gz") else _open_zstd_frame
+    open_frame = open_gzip_member if name.endswith(".gz") else open_zstd_frame
     return cast(BinaryIO, io.BufferedReader(FrameFile(stream, open_frame), _BUFFER_BYTES))
 
 
@@ -56,13 +56,13 @@ class FrameFile(io.RawIOBase):
     has unpacked of a buffer when it meets the end.
     """
 
-    def __init__(self, stream: BinaryIO, open_frame: Callable[[], _Frame]) -> None:
+    def __init__(self, stream: BinaryIO, open_frame: Callable[[], Frame]) -> None:
         super().__init__()
         self._stream = stream
         self._open_frame = open_frame
         self._packed = b""
         self._ready = memoryview(b"")
-        self._frame: _Frame | None = None
+        self._frame: Frame | None = None
 
     def readable(self) -> bool:
         return True
@@ -78,7 +78,7 @@ class FrameFile(io.RawIOBase):
         return n
 
     def _refill(self) -> bool:
-        self._packed = self._stream.read(_PIECE_BYTES)
+        self._packed = self._stream.read(PIECE_BYTES)
         if not self._packed and self._frame is not None:
             raise EOFError("the file is cut short")
         return bool(self._packed)

@@ -10,11 +10,11 @@ import pyarrow as pa
 from tamiz.errors import SourceError
 from tamiz.sources import records, selection
 from tamiz.sources.files import FoundFile
-from tamiz.sources.split import BATCH_ROWS, Chunk, Cursor, Source, Split
+from tamiz.sources.split import BATCH_ROWS, Chunk, Cursor, Split, TableSource
 from tamiz.sources.table import Table, iterate_groups, open_table
 
 
-def plan_file(file: FoundFile, spec: Source, split_bytes: int) -> list[Split]:
+def plan_file(file: FoundFile, spec: TableSource, split_bytes: int) -> list[Split]:
     """The splits of one file: consecutive row groups, each split closed once it holds `split_bytes` of text.
 
     Raises ConfigError for a missing column, SourceError for a file that is not Parquet.
@@ -34,7 +34,7 @@ def plan_file(file: FoundFile, spec: Source, split_bytes: int) -> list[Split]:
     return splits
 
 
-def count_selected(split: Split, spec: Source, enough: int) -> int:
+def count_selected(split: Split, spec: TableSource, enough: int) -> int:
     """Documents of the split that satisfy `where`, at most `enough`; reads the columns of `where` only."""
     if not spec.where:
         return min(enough, split.n_rows or 0)
@@ -57,7 +57,7 @@ def count_selected(split: Split, spec: Source, enough: int) -> int:
     return n
 
 
-def read_parquet(split: Split, spec: Source, cursor: Cursor | None) -> Iterator[Chunk]:
+def read_parquet(split: Split, spec: TableSource, cursor: Cursor | None) -> Iterator[Chunk]:
     """The chunks of a split from a cursor on; see reading.read_split."""
     at = cursor or Cursor(split.first_position, 0)
     with open_table(split.address, spec) as table:
@@ -99,7 +99,7 @@ def _check_unchanged(split: Split, table: Table) -> list[int]:
     return starts
 
 
-def _make_chunk(split: Split, spec: Source, table: Table, batch: pa.RecordBatch, at: Cursor) -> Chunk:
+def _make_chunk(split: Split, spec: TableSource, table: Table, batch: pa.RecordBatch, at: Cursor) -> Chunk:
     """The chunk of these rows, of which the first is at the cursor `at`."""
     n_read = batch.num_rows
     selected = np.arange(n_read)
@@ -117,7 +117,9 @@ def _make_chunk(split: Split, spec: Source, table: Table, batch: pa.RecordBatch,
         batch.column(table.score).cast(pa.float64()) if table.score else pa.nulls(batch.num_rows, pa.float64()),
     )
     rows = records.make_batch(split, (at.position + selected).tolist(), text, quarantine, labels)
-    return Chunk(rows, n_read - len(selected), Cursor(at.position + n_read, at.n_selected + len(selected)))
+    n_excluded = n_read - len(selected)
+    skipped = {"where": n_excluded} if n_excluded else {}
+    return Chunk(rows, skipped, Cursor(at.position + n_read, at.n_selected + len(selected)))
 
 
 def _read_label(batch: pa.RecordBatch, name: str | None) -> pa.StringArray:

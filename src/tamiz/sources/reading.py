@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tamiz.sources import jsonl, parquet
-from tamiz.sources.split import Chunk, Cursor, Source, Split
+from tamiz.sources import jsonl, parquet, warc
+from tamiz.sources.split import Chunk, Cursor, Source, Split, WarcSource
 
 
 def read_split(split: Split, spec: Source, cursor: Cursor | None = None) -> Iterator[Chunk]:
-    """The chunks of a split of `spec`, in order; each holds at most 1,024 documents and about 8 MB of text.
+    """The chunks of a split of `spec`, in order; each holds at most 1,024 documents and about 8 MB of text or pages.
 
     Where chunks begin depends on the split alone; with the cursor of a chunk, exactly the chunks behind it come.
     A record that cannot be read is a row with a null text and a reason, never skipped. Reading ends at the last
@@ -17,5 +17,7 @@ def read_split(split: Split, spec: Source, cursor: Cursor | None = None) -> Iter
     Raises SourceError (file, position, cause) after the records before the damage, ConfigError when the file has not
     the columns that `spec` names.
     """
+    if isinstance(spec, WarcSource):
+        return warc.read_warc(split, cursor)
     read = parquet.read_parquet if split.kind == "parquet" else jsonl.read_jsonl
     return read(split, spec, cursor)

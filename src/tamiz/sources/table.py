@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from tamiz.errors import ConfigError, SourceError
 from tamiz.sources import opening, records
 from tamiz.sources.ranges import RangeFile
-from tamiz.sources.split import BATCH_BYTES, BATCH_ROWS, Source
+from tamiz.sources.split import BATCH_BYTES, BATCH_ROWS, TableSource
 
 # A column chunk is read in pieces of this size: a row group of 870 MB of text takes 40 MB of memory instead of 360,
 # at the same speed.
@@ -47,7 +47,7 @@ class Table:
 
 
 @contextlib.contextmanager
-def open_table(address: str, spec: Source, n_bytes: int | None = None) -> Iterator[Table]:
+def open_table(address: str, spec: TableSource, n_bytes: int | None = None) -> Iterator[Table]:
     """Open a file (`n_bytes` large, if known) and choose its columns.
 
     Raises ConfigError when the text column or one of `where` is missing or has the wrong type, SourceError when the
@@ -65,7 +65,7 @@ def open_table(address: str, spec: Source, n_bytes: int | None = None) -> Iterat
         yield _choose_columns(stack.enter_context(file), raw, address, spec)
 
 
-def _choose_columns(file: pq.ParquetFile, raw: RangeFile | None, address: str, spec: Source) -> Table:
+def _choose_columns(file: pq.ParquetFile, raw: RangeFile | None, address: str, spec: TableSource) -> Table:
     kinds: dict[str, pa.DataType] = {field.name: field.type for field in file.schema_arrow}
     index = {file.metadata.schema.column(i).path: i for i in range(file.metadata.num_columns)}
     _check_columns(kinds, index, address, spec)
@@ -85,7 +85,7 @@ def _choose_columns(file: pq.ParquetFile, raw: RangeFile | None, address: str, s
     )
 
 
-def _check_columns(kinds: dict[str, pa.DataType], index: dict[str, int], address: str, spec: Source) -> None:
+def _check_columns(kinds: dict[str, pa.DataType], index: dict[str, int], address: str, spec: TableSource) -> None:
     found = ", ".join(kinds)
     key = f"sources.{spec.name}"
     if spec.text_column not in kinds:
