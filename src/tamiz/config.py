@@ -46,19 +46,22 @@ class Condition(_Model):
 class _Source(_Model):
     license: str | None = None
     """for the dataset card, as the Hub spells it, e.g. odc-by"""
-    where: dict[str, Condition] = {}
-    """conditions by column; only documents that satisfy all are read, a null satisfies none"""
     limit: PositiveInt | None = None
     """documents to read, of those that `where` selects, in the order of the files"""
 
 
-class SampleSource(_Source):
+class _TableSource(_Source):
+    where: dict[str, Condition] = {}
+    """conditions by column; only documents that satisfy all are read, a null satisfies none"""
+
+
+class SampleSource(_TableSource):
     """The sample shipped with tamiz."""
 
     kind: Literal["sample"]
 
 
-class FileSource(_Source):
+class FileSource(_TableSource):
     """Local files: Parquet, or JSON lines (plain, .gz, .zst)."""
 
     kind: Literal["parquet", "jsonl"]
@@ -68,7 +71,7 @@ class FileSource(_Source):
     """the column, or JSON key, that holds the text"""
 
 
-class HubSource(_Source):
+class HubSource(_TableSource):
     """A dataset on the Hugging Face Hub."""
 
     kind: Literal["hub"]
@@ -84,7 +87,22 @@ class HubSource(_Source):
     """the column, or JSON key, that holds the text"""
 
 
-Source: TypeAlias = Annotated[SampleSource | FileSource | HubSource, Field(discriminator="kind")]
+class WarcSource(_Source):
+    """Crawls: the HTML pages of WARC files, the texts of WET files, plain or with .gz or .zst."""
+
+    kind: Literal["warc"]
+    paths: Annotated[list[str], Field(min_length=1)]
+    """files, folders, or patterns with `*`, `?`, `**`"""
+
+
+Source: TypeAlias = Annotated[SampleSource | FileSource | HubSource | WarcSource, Field(discriminator="kind")]
+
+
+class Extract(_Model):
+    """How the main text of a page is found, for sources of pages."""
+
+    engine: Literal["trafilatura", "resiliparse"] = "trafilatura"
+    """trafilatura is the better (F1 0.965 against 0.937), resiliparse eight times as fast"""
 
 
 class Language(_Model):
@@ -271,6 +289,8 @@ class Config(_Model):
     """which of `sources` to read; a list reads several, in this order"""
     sources: Annotated[dict[str, Source], Field(min_length=1)]
     """by name"""
+    extract: Extract = Extract()
+    """main text of pages"""
     language: Language | None = None
     """null keeps every language"""
     rules: dict[str, dict[str, Bound]] = {}

@@ -14,6 +14,7 @@ from tamiz.config import (
     Config,
     Dedup,
     Domain,
+    Extract,
     FileSource,
     HubCache,
     HubSource,
@@ -24,6 +25,7 @@ from tamiz.config import (
     Quarantine,
     Run,
     SampleSource,
+    WarcSource,
     suggest,
 )
 from tamiz.errors import ConfigError
@@ -74,7 +76,7 @@ def _put_override(raw: dict[str, Any], override: str) -> None:
     node[last] = value
 
 
-_TAGS = {"sample", "parquet", "jsonl", "hub"}
+_TAGS = {"sample", "parquet", "jsonl", "hub", "warc"}
 _BRANCHES = {
     "str", "int", "float", "bool", "list[str]", "list[int]",
     "literal['auto']", "literal['first','longest']", "keepmetric",
@@ -93,9 +95,9 @@ def _explain_error(error: Any) -> str:
     if kinds == "missing":
         return f"{key} is missing"
     if kinds == "union_tag_invalid":
-        return f"{key}.kind is {error['input'].get('kind')!r}; known are sample, parquet, jsonl, hub"
+        return f"{key}.kind is {error['input'].get('kind')!r}; known are sample, parquet, jsonl, hub, warc"
     if kinds == "union_tag_not_found":
-        return f"{key}.kind is missing; known are sample, parquet, jsonl, hub"
+        return f"{key}.kind is missing; known are sample, parquet, jsonl, hub, warc"
     if kinds == "value_error":
         return f"{key}: {message}" if key else message
     return f"{key} is {error['input']!r}: {message[0].lower()}{message[1:]}"
@@ -104,13 +106,13 @@ def _explain_error(error: Any) -> str:
 def _known_keys(location: list[str]) -> list[str]:
     """The keys that may stand where `location` ends."""
     sections: dict[str, type[BaseModel]] = {
-        "language": Language, "domain": Domain, "dedup": Dedup, "minhash": MinHash, "keep": KeepMetric,
-        "pack": Pack, "run": Run, "quarantine": Quarantine, "hub_cache": HubCache,
+        "extract": Extract, "language": Language, "domain": Domain, "dedup": Dedup, "minhash": MinHash,
+        "keep": KeepMetric, "pack": Pack, "run": Run, "quarantine": Quarantine, "hub_cache": HubCache,
     }  # fmt: skip
     if len(location) == 1:
         return [name for name in Config.model_fields if name != "folder"]
     if location[0] == "sources":
-        models: list[type[BaseModel]] = [FileSource, HubSource, SampleSource]
+        models: list[type[BaseModel]] = [FileSource, HubSource, SampleSource, WarcSource]
         return sorted({name for model in models for name in model.model_fields})
     section = sections.get(location[-2])
     return list(section.model_fields) if section else []

@@ -38,17 +38,19 @@ _IDENTITY = [
 RAW = pa.schema(
     [
         *_IDENTITY,
-        _field("text", pa.large_string(), nullable=True),  # null together with `quarantine`
+        _field("text", pa.large_string(), nullable=True),  # null with `payload` or with `quarantine`
+        _field("payload", pa.large_binary(), nullable=True),  # a page as bytes of HTML, for a source of pages
+        _field("charset", pa.string(), nullable=True),  # the label in the page's HTTP header
         _field("language", pa.string(), nullable=True),  # the source's own label, e.g. "en"
         _field("language_score", pa.float64(), nullable=True),  # the source's own, 0..1
         _field("dump", pa.string(), nullable=True),  # the crawl it came from, e.g. "CC-MAIN-2024-10"
         _field("quarantine", pa.string(), nullable=True),  # reason the record could not be read; null = readable
     ]
 )
-"""What a source yields: one row per record it met, the unreadable ones with a reason instead of a text."""
+"""What a source yields: one row per record it met, the unreadable ones with a reason instead of a text or a page."""
 
-TEXT = RAW
-"""What extract yields: RAW whose `text` is never null or empty unless `quarantine` says why."""
+TEXT = pa.schema([field for field in RAW if field.name not in ("payload", "charset")])
+"""What extract yields: RAW without pages, whose `text` is never null or empty unless `quarantine` says why."""
 
 KEPT = pa.schema(
     [

@@ -44,7 +44,7 @@ def read_all(spec: ParquetSource, split_bytes: int = 1 << 28) -> tuple[list[dict
         for chunk in read_split(Split.from_json(split.to_json()), spec):
             schema.check_batch(chunk.batch, schema.RAW, "test")
             rows += chunk.batch.to_pylist()
-            n_not_selected += chunk.n_not_selected
+            n_not_selected += chunk.skipped.get("where", 0)
     return rows, n_not_selected
 
 
@@ -106,7 +106,7 @@ def test_every_cursor_gives_the_chunks_behind_it(
             for i, chunk in enumerate(chunks):
                 rest = list(read_split(split, spec, Cursor(*chunk.cursor)))
                 assert [c.batch.to_pylist() for c in rest] == [c.batch.to_pylist() for c in chunks[i + 1 :]]
-                assert [c.n_not_selected for c in rest] == [c.n_not_selected for c in chunks[i + 1 :]]
+                assert [c.skipped for c in rest] == [c.skipped for c in chunks[i + 1 :]]
 
 
 def test_labels_come_with_the_text_and_ids_name_file_and_row(tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ _WIDER = {
     "koi8-r": "koi8-u",  # the standard keeps them apart, but only box-drawing characters differ
 }
 _OTHER_SCRIPTS = frozenset(
-    ("cp1251", "cp1253", "cp1255", "cp1256", "cp866", "cp874", "iso8859-5", "iso8859-6", "iso8859-7", "iso8859-8")
-    + ("koi8-u", "gb18030", "big5hkscs", "cp932", "cp949", "euc_jp")
+    {"cp1251", "cp1253", "cp1255", "cp1256", "cp866", "cp874", "iso8859-5", "iso8859-6", "iso8859-7", "iso8859-8"}
+    | {"koi8-u", "gb18030", "big5hkscs", "cp932", "cp949", "euc_jp"}
 )
 _OTHER_SCRIPT_BYTES = 64  # bytes outside ASCII that it takes to believe them more than a declared Latin-1
 _BROKEN_PER_BYTE = 0.01  # of the bytes outside ASCII: a declaration is believed up to so many broken characters

@@ -2,8 +2,8 @@
 
 The verdict on a page depends on the page: its limits are processor time and memory, never the time of day, and are so
 far above the normal that only pathological pages meet them (a page takes 0.02 to 1 s; 8 MB of the smallest elements
-30 s and 1.5 GB). A child that dies of a page after it has worked on others is replaced and asked again, so that what
-counts is what a fresh child does.
+30 s and 1.5 GB). A child that crashes or runs out of memory after it has worked on other pages is replaced and asked
+again, so that what counts is what a fresh child does.
 
 Reasons, besides those of html.py: extract_too_large, extract_timeout, extract_crash (the child died of a fault),
 extract_out_of_memory, extract_failed (the parser raised).
@@ -26,7 +26,9 @@ from tamiz.errors import RunError
 from tamiz.extract.child import ANSWER, OUT_OF_MEMORY, REQUEST, TEXT
 
 _FAULTS = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP})
-_RETRIED = ("extract_crash", "extract_timeout", OUT_OF_MEMORY)  # pages before this one may have had a part in it
+_RETRIED = ("extract_crash", OUT_OF_MEMORY)  # the pages before this one may have had a part in it
+# No set of strings is walked in another order; numpy reserves no memory for each of the machine's cores.
+_ENVIRONMENT = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"}
 _N_TRIES = 2  # after which a child that dies of nothing the page can do means that something is wrong outside
 
 
@@ -68,7 +70,6 @@ class Guard:
         self.limits = limits or Limits()
         self._child: subprocess.Popen[bytes] | None = None
         self._n_pages = 0  # that the child has answered
-        self._peak_bytes = 0  # of the child's memory so far
 
     def __enter__(self) -> Self:
         return self
@@ -123,10 +124,9 @@ class Guard:
         except BrokenPipeError:
             raise _DeadError(child.wait()) from None
         self._n_pages += 1
-        self._peak_bytes = peak << 20
-        if self._peak_bytes > self.limits.memory_bytes // 4:
+        if peak << 20 > self.limits.memory_bytes // 4:
             self.close()  # what is left of it would weigh on the next page
-            if self._peak_bytes > self.limits.memory_bytes // 4 * 3:
+            if peak << 20 > self.limits.memory_bytes // 4 * 3:
                 return Outcome(None, OUT_OF_MEMORY)  # the library may have caught the error and gone on with less
         return Outcome(content, None) if kind == TEXT else Outcome(None, content.decode())
 
@@ -141,7 +141,7 @@ class Guard:
             [sys.executable, "-c", program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONHASHSEED": "0"},  # no set of strings is to be walked in another order
+            env={**os.environ, **_ENVIRONMENT},
         )
         return self._child
 

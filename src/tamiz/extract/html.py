@@ -1,7 +1,8 @@
 """A page's bytes to its main text, by one of two engines; pure: the text depends on the page alone.
 
 Reasons why a page has no text: extract_not_html (no tag in it, or the bytes of another format), extract_too_deep (more
-open elements than the parser follows: everything behind would be lost without a word), extract_empty (no main text).
+open elements than the parser follows: everything behind would be lost without a word), extract_too_large (the same for
+one text or attribute), extract_empty (no main text).
 """
 
 from __future__ import annotations
@@ -131,8 +132,9 @@ def _extract_trafilatura(page: str) -> str:
     from trafilatura.utils import HTML_PARSER
 
     tree = trafilatura.load_html(page)
-    if any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in HTML_PARSER.error_log):
-        raise PageError("extract_too_deep")
+    for entry in HTML_PARSER.error_log:
+        if entry.type_name == "ERR_RESOURCE_LIMIT":  # 256 open elements, or 10 MB of one text or attribute
+            raise PageError("extract_too_deep" if "depth" in entry.message else "extract_too_large")
     if tree is None:
         raise PageError("extract_not_html")
     return trafilatura.extract(tree, options=_choose_options()) or ""

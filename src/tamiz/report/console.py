@@ -9,6 +9,7 @@ from typing import Any
 from tamiz.report.summary import Summary
 
 _N_DAMAGE = 10
+_SKIPPED = {"where": "not selected by `where` (not read)"}
 _PAINT = (
     (re.compile(r"\bFAILS\b"), "31"),
     (re.compile(r"^(?:FAILED|failed|stopped|interrupted)\b.*", re.M), "31"),
@@ -44,8 +45,7 @@ def format_summary(summary: Summary) -> str:
         in_tokens = f"{tokens['packed']:,}" if outcome == "packed" else ""
         in_documents = f"{documents[outcome]:,}" if outcome in documents else ""
         lines.append(f"{label:40}{in_documents:>12}{n_bytes[outcome] / 1e6:>12,.3f}{in_tokens:>16}")
-    if summary["not_selected"]:
-        lines.append(f"{'not selected by `where` (not read)':40}{summary['not_selected']:>12,}")
+    lines += [f"{_SKIPPED.get(why, why + ' (no documents)'):40}{n:>12,}" for why, n in summary["skipped"].items()]
     lines.append("")
     share = tokens["padding"] / tokens["total"] if tokens["total"] else 0.0
     lines.append(

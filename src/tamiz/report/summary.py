@@ -84,7 +84,7 @@ def build_summary(
         "pieces": packed.get("pieces", 0),
         "duplicates": {kind: dedup.get(f"duplicates/{kind}", 0) for kind in ("exact", "near")},
         "dedup": describe_dedup(dedup_facts, dedup, sift) if dedup_facts else None,
-        "not_selected": read.get("not_selected", 0),
+        "skipped": take_prefix(read, "skipped"),
         "quarantine": take_prefix(read, "quarantine"),
         "damage": [dict(stretch) for stretch in damage],
         "redacted": take_prefix(read, "redacted"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tamiz import __version__
-from tamiz.config import Config, FileSource, HubSource
+from tamiz.config import Config, FileSource, HubSource, WarcSource
 from tamiz.pack.card import CardFacts, CardSource, make_card
 from tamiz.pack.tokenizer import Tokenizer
 from tamiz.report.summary import Summary
@@ -82,7 +82,7 @@ def _list_sources(config: Config, plan: Plan) -> list[CardSource]:
         if isinstance(source, HubSource):
             location = f"{source.dataset}, subset {source.subset or 'default'}, split {source.split}"
             revision = planned.revision
-        elif isinstance(source, FileSource):
+        elif isinstance(source, FileSource | WarcSource):
             location = ", ".join(source.paths)
         listed.append(CardSource(name, source.kind, location, revision, source.license))
     return listed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from tamiz.clean.line_rules import LineRules, Rewritten, rewrite_lines
 from tamiz.clean.redact import redact
 from tamiz.decide.rules import Rule, count_failures, find_failures, list_failures
 from tamiz.dedup.signature import MinHashShape, hash_documents, make_band_keys
+from tamiz.extract.guard import Guard
 from tamiz.extract.text import extract_text
 from tamiz.measure.domain import Matcher, build_matcher, read_lexicon, score_domain
 from tamiz.measure.fasttext_model import LanguageModel, read_model
@@ -35,10 +37,12 @@ from tamiz.schema import I32, I64, KEPT, U8, check_batch, make_bands_schema, mak
 class SiftSettings:
     """What sift needs of the config, as plain values.
 
-    `groups`: the metric groups to measure (measure/table.py). `language_model`: path of the .ftz; `recompute`: do not
-    use the source's own labels. `lexicon`: (name, text). `line_rules`, `shape`: None when off.
+    `engine`: what extracts the text of pages, None when no source has any. `groups`: the metric groups to measure
+    (measure/table.py). `language_model`: path of the .ftz; `recompute_language`: do not use the source's own labels.
+    `lexicon`: (name, text). `line_rules`, `shape`: None when off.
     """
 
+    engine: str | None
     groups: frozenset[str]
     rules: tuple[Rule, ...]
     language_model: str | None
@@ -72,13 +76,21 @@ def _load_language(path: str) -> _Language:
 
 
 @cache
+def _open_guard() -> Guard:
+    """One per process; its child starts with the first page."""
+    guard = Guard()
+    atexit.register(guard.close)
+    return guard
+
+
+@cache
 def _load_matcher(name: str, text: str) -> Matcher:
     return build_matcher(read_lexicon(text, name))
 
 
 def sift_batch(settings: SiftSettings, raw: pa.RecordBatch) -> Sifted:
     """RAW -> KEPT, bands, VERDICT. A pure function of each document: batch boundaries change nothing."""
-    batch = extract_text(raw)
+    batch = extract_text(raw, settings.engine, _open_guard() if settings.engine else None)
     is_readable = batch.column("quarantine").is_null()
     readable = batch.filter(is_readable)
     text = readable.column("text")

@@ -7,13 +7,14 @@ import glob
 import hashlib
 from collections.abc import Sequence
 from importlib import resources
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from tamiz.clean.line_rules import LineRules
-from tamiz.config import Condition, Config, FileSource, HubSource
+from tamiz.config import Condition, Config, FileSource, HubSource, WarcSource
 from tamiz.decide.rules import Rule, make_rules
 from tamiz.dedup.signature import MinHashShape, choose_shape
 from tamiz.errors import ConfigError
@@ -33,7 +34,9 @@ from tamiz.sources.split import HubSource as HubSpec
 from tamiz.sources.split import JsonlSource as JsonlSpec
 from tamiz.sources.split import ParquetSource as ParquetSpec
 from tamiz.sources.split import Source as SourceSpec
+from tamiz.sources.split import WarcSource as WarcSpec
 
+_EXTRACTION = ("trafilatura", "lxml", "resiliparse", "charset-normalizer")  # the text of a page depends on them
 RECIPE_ORDER = ("gopher_repetition", "gopher_quality", "c4", "fineweb_quality")
 
 
@@ -45,7 +48,9 @@ def make_sift_settings(config: Config, cache_dir: Path) -> SiftSettings:
         groups.add("line_rules")
     _add_keep_group(config, groups)
     model = find_language_model(config, cache_dir)
+    has_pages = any(isinstance(config.sources[name], WarcSource) for name in config.source_names)
     return SiftSettings(
+        engine=config.extract.engine if has_pages else None,
         groups=frozenset(groups),
         rules=tuple(rules),
         language_model=str(model) if model else None,
@@ -151,6 +156,9 @@ def describe_sift(settings: SiftSettings) -> dict[str, Any]:
     lexicon = hashlib.sha256(settings.lexicon[1].encode()).hexdigest() if settings.lexicon else None
     model = fingerprint_model(Path(settings.language_model)) if settings.language_model else None
     return {
+        "extract": {name: version(name) for name in _EXTRACTION} | {"engine": settings.engine}
+        if settings.engine
+        else None,
         "versions": {group: VERSIONS[group] for group in sorted(settings.groups)},
         "rules": {rule.name: list(rule.labels) or rule.bound for rule in settings.rules},
         "language": {"model": model, "recompute": settings.recompute_language},
@@ -210,6 +218,8 @@ def make_source_specs(config: Config) -> list[SourceSpec]:
 
 def _make_spec(config: Config, name: str) -> SourceSpec:
     source = config.sources[name]
+    if isinstance(source, WarcSource):
+        return WarcSpec(name, tuple(_resolve_pattern(config, pattern) for pattern in source.paths), source.limit)
     where = {column: _make_bound(condition) for column, condition in source.where.items()}
     if isinstance(source, HubSource):
         return HubSpec(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tamiz.run.engine import Report
@@ -64,6 +65,7 @@ class _PartWriter:
         self._writers: dict[str, pq.ParquetWriter] = {}
         self._settings = settings
         self.tally: Counter[str] = Counter()
+        self.n_bytes = 0  # of pages: what is left of one is a tenth of what it took to read
         self.damage: list[Damage] = []
         self.dumps: set[str] = set()
 
@@ -125,10 +127,11 @@ def sift_split(unit: SiftUnit, report: Report) -> list[Done]:
                 sifted = sift_batch(unit.settings, chunk.batch)
                 part.write(sifted)
                 part.add_damage(chunk)
-                part.tally["not_selected"] += chunk.n_not_selected
+                part.tally.update({f"skipped/{reason}": n for reason, n in chunk.skipped.items()})
+                part.n_bytes += pc.sum(pc.binary_length(chunk.batch.column("payload"))).as_py() or 0
                 cursor = chunk.cursor
                 report(len(chunk.batch), sifted.tally["bytes/read"], 0)
-                if unit.split.n_rows is None and part.tally["bytes/read"] >= unit.part_bytes:
+                if unit.split.n_rows is None and part.n_bytes + part.tally["bytes/read"] >= unit.part_bytes:
                     is_last = False
                     break
         facts = {

@@ -12,6 +12,7 @@ from tamiz.errors import ConfigError, SourceError
 
 PARQUET_SUFFIXES = (".parquet",)
 JSONL_SUFFIXES = tuple(kind + packing for kind in (".jsonl", ".ndjson", ".json") for packing in ("", ".gz", ".zst"))
+WARC_SUFFIXES = tuple(kind + packing for kind in (".warc", ".wet") for packing in ("", ".gz", ".zst"))
 
 
 @dataclass(frozen=True)

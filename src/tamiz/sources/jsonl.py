@@ -21,7 +21,7 @@ from tamiz.errors import SourceError
 from tamiz.sources import opening, packing, records, selection
 from tamiz.sources.files import FoundFile
 from tamiz.sources.packing import Hole
-from tamiz.sources.split import BATCH_BYTES, BATCH_ROWS, Chunk, Cursor, Damage, Source, Split
+from tamiz.sources.split import BATCH_BYTES, BATCH_ROWS, Chunk, Cursor, Damage, Split, TableSource
 
 # A longer line is quarantined without being held in memory. Parsed, a line of `[],[],` takes 30 times its size.
 LINE_BYTES_MAX = 32 << 20
@@ -39,7 +39,7 @@ class Record(NamedTuple):
     dump: str | None = None
 
 
-def plan_file(file: FoundFile, spec: Source, split_bytes: int) -> list[Split]:
+def plan_file(file: FoundFile, spec: TableSource, split_bytes: int) -> list[Split]:
     """The splits of one file: byte ranges of `split_bytes`, or the whole of a packed one; none for an empty file."""
     if file.n_bytes == 0:
         return []
@@ -53,7 +53,7 @@ def plan_file(file: FoundFile, spec: Source, split_bytes: int) -> list[Split]:
     ]
 
 
-def count_selected(split: Split, spec: Source, enough: int) -> int:
+def count_selected(split: Split, spec: TableSource, enough: int) -> int:
     """Documents of the split that satisfy `where`, at most `enough`; reads the split up to that one."""
     n = 0
     for chunk in read_jsonl(split, spec, None):
@@ -63,7 +63,7 @@ def count_selected(split: Split, spec: Source, enough: int) -> int:
     return n
 
 
-def read_jsonl(split: Split, spec: Source, cursor: Cursor | None) -> Iterator[Chunk]:
+def read_jsonl(split: Split, spec: TableSource, cursor: Cursor | None) -> Iterator[Chunk]:
     """The chunks of a split from a cursor on; see reading.read_split."""
     at = cursor or Cursor(split.first_position, 0)
     with opening.open_stream(split.address, split.stop) as packed:
@@ -139,7 +139,7 @@ def _take_hole(holes: deque[Hole], stop: int) -> Hole | None:
 class _Draft:
     """The records of the chunk being read; a blank line is no record."""
 
-    def __init__(self, split: Split, spec: Source) -> None:
+    def __init__(self, split: Split, spec: TableSource) -> None:
         self._split = split
         self._spec = spec
         self._records: list[Record] = []
@@ -174,10 +174,12 @@ class _Draft:
         text, quarantine = pa.array(text, pa.large_string()), pa.array(quarantine, pa.string())
         batch = records.make_batch(self._split, self.positions, text, quarantine, labels)
         n_rows = len(self.positions)
-        return Chunk(batch, self.n_seen - n_rows, Cursor(position, at.n_selected + n_rows), tuple(self._damage))
+        n_excluded = self.n_seen - n_rows
+        skipped = {"where": n_excluded} if n_excluded else {}
+        return Chunk(batch, skipped, Cursor(position, at.n_selected + n_rows), tuple(self._damage))
 
 
-def read_line(line: bytes, spec: Source) -> Record | None:
+def read_line(line: bytes, spec: TableSource) -> Record | None:
     """The record on a line; None when `where` does not select it. What cannot be parsed is always selected."""
     keep = _keep_string
     try:

@@ -7,8 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from tamiz.errors import ConfigError, DamageError
-from tamiz.sources import files, jsonl, parquet
-from tamiz.sources.split import SPLIT_BYTES, SPLIT_BYTES_MIN, HubSource, Listing, ParquetSource, Source, Split
+from tamiz.sources import files, jsonl, parquet, warc
+from tamiz.sources.split import (
+    SPLIT_BYTES,
+    SPLIT_BYTES_MIN,
+    HubSource,
+    JsonlSource,
+    Listing,
+    ParquetSource,
+    Source,
+    Split,
+    WarcSource,
+)
 from tamiz.sources.table import MisfitError
 
 _N_AT_ONCE = 8  # footers on the Hub read at the same time
@@ -29,8 +39,7 @@ def list_splits(spec: Source, split_bytes: int | None = None) -> Listing:
 
         found, revision = hub.find_files(spec)
     else:
-        suffixes = files.PARQUET_SUFFIXES if isinstance(spec, ParquetSource) else files.JSONL_SUFFIXES
-        found = files.find_files(spec.name, spec.paths, suffixes)
+        found = files.find_files(spec.name, spec.paths, _choose_suffixes(spec))
         revision = files.name_content(found)
     split_bytes = split_bytes or choose_split_bytes(sum(file.n_bytes for file in found), spec.limit)
     refused: list[DamageError | MisfitError] = []
@@ -41,6 +50,12 @@ def list_splits(spec: Source, split_bytes: int | None = None) -> Listing:
     if refused and all(split.quarantine for split in chosen):
         raise refused[0]
     return Listing(chosen, revision, tuple(file.path for file in found))
+
+
+def _choose_suffixes(spec: ParquetSource | JsonlSource | WarcSource) -> tuple[str, ...]:
+    if isinstance(spec, WarcSource):
+        return files.WARC_SUFFIXES
+    return files.PARQUET_SUFFIXES if isinstance(spec, ParquetSource) else files.JSONL_SUFFIXES
 
 
 def choose_split_bytes(n_bytes: int, limit: int | None) -> int:
@@ -80,6 +95,8 @@ def _try_file(
 
 def plan_file(file: files.FoundFile, spec: Source, split_bytes: int) -> list[Split]:
     """The splits of one file, without regard to a limit."""
+    if isinstance(spec, WarcSource):
+        return warc.plan_file(file, spec)
     is_parquet = isinstance(spec, ParquetSource)
     if isinstance(spec, HubSource):
         is_parquet = file.path.endswith(files.PARQUET_SUFFIXES)
@@ -91,8 +108,11 @@ def cut_to_limit(splits: Iterable[Split], spec: Source, limit: int) -> Iterator[
     """The splits that hold the first `limit` documents which satisfy `where`, the last one limited to its part."""
     left = limit
     for split in splits:
-        count = parquet.count_selected if split.kind == "parquet" else jsonl.count_selected
-        n = count(split, spec, left)
+        if isinstance(spec, WarcSource):
+            n = warc.count_selected(split, left)
+        else:
+            count = parquet.count_selected if split.kind == "parquet" else jsonl.count_selected
+            n = count(split, spec, left)
         if n == left:
             yield replace(split, limit=left)
             return

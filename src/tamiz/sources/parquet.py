@@ -10,11 +10,11 @@ import pyarrow as pa
 from tamiz.errors import DamageError, SourceError
 from tamiz.sources import records, selection
 from tamiz.sources.files import FoundFile
-from tamiz.sources.split import BATCH_ROWS, Chunk, Cursor, Damage, Source, Split
+from tamiz.sources.split import BATCH_ROWS, Chunk, Cursor, Damage, Split, TableSource
 from tamiz.sources.table import UNREADABLE, Table, explain_unreadable, find_spans, iterate_groups, open_table
 
 
-def plan_file(file: FoundFile, spec: Source, split_bytes: int) -> list[Split]:
+def plan_file(file: FoundFile, spec: TableSource, split_bytes: int) -> list[Split]:
     """The splits of one file: consecutive row groups, each split closed once it holds `split_bytes` of text.
 
     Raises what open_table does.
@@ -34,7 +34,7 @@ def plan_file(file: FoundFile, spec: Source, split_bytes: int) -> list[Split]:
     return splits
 
 
-def count_selected(split: Split, spec: Source, enough: int) -> int:
+def count_selected(split: Split, spec: TableSource, enough: int) -> int:
     """Documents of the split that satisfy `where`, at most `enough`; reads the columns of `where` only."""
     if split.quarantine is not None or not spec.where:
         return min(enough, split.n_rows or 0)
@@ -56,7 +56,7 @@ def count_selected(split: Split, spec: Source, enough: int) -> int:
     return n
 
 
-def _count_in_group(table: Table, group: int, spec: Source) -> int:
+def _count_in_group(table: Table, group: int, spec: TableSource) -> int:
     """A row that cannot be read is always selected."""
     n = n_read = 0
     try:
@@ -71,7 +71,7 @@ def _count_in_group(table: Table, group: int, spec: Source) -> int:
     return n + n_rows - n_read
 
 
-def read_parquet(split: Split, spec: Source, cursor: Cursor | None) -> Iterator[Chunk]:
+def read_parquet(split: Split, spec: TableSource, cursor: Cursor | None) -> Iterator[Chunk]:
     """The chunks of a split from a cursor on; see reading.read_split."""
     at = cursor or Cursor(split.first_position, 0)
     with open_table(split.address, spec) as table:
@@ -90,7 +90,7 @@ def read_parquet(split: Split, spec: Source, cursor: Cursor | None) -> Iterator[
 
 
 def _read_group(
-    split: Split, spec: Source, table: Table, at: Cursor, group: tuple[int, Iterator[pa.RecordBatch]]
+    split: Split, spec: TableSource, table: Table, at: Cursor, group: tuple[int, Iterator[pa.RecordBatch]]
 ) -> Iterator[Chunk]:
     """The chunks of a row group (its first position, its batches) from a cursor on, as far as it can be read."""
     first, batches = group
@@ -122,7 +122,7 @@ def lose_rows(split: Split, at: Cursor, stop: int, reason: str, where: tuple[int
         batch = records.make_lost_batch(split, range(at.position, at.position + n), reason)
         damage = Damage(split.path, at.position, reason, *where, n)
         at = Cursor(at.position + n, at.n_selected + n)
-        yield Chunk(batch, 0, at, (damage,))
+        yield Chunk(batch, {}, at, (damage,))
 
 
 def _list_groups(split: Split) -> range:
@@ -145,7 +145,7 @@ def _check_unchanged(split: Split, table: Table) -> list[int]:
     return starts
 
 
-def _make_chunk(split: Split, spec: Source, table: Table, batch: pa.RecordBatch, at: Cursor) -> Chunk:
+def _make_chunk(split: Split, spec: TableSource, table: Table, batch: pa.RecordBatch, at: Cursor) -> Chunk:
     """The chunk of these rows, of which the first is at the cursor `at`."""
     n_read = batch.num_rows
     selected = np.arange(n_read)
@@ -164,7 +164,9 @@ def _make_chunk(split: Split, spec: Source, table: Table, batch: pa.RecordBatch,
         _read_label(batch, table.dump),
     )
     rows = records.make_batch(split, (at.position + selected).tolist(), text, quarantine, labels)
-    return Chunk(rows, n_read - len(selected), Cursor(at.position + n_read, at.n_selected + len(selected)))
+    n_excluded = n_read - len(selected)
+    skipped = {"where": n_excluded} if n_excluded else {}
+    return Chunk(rows, skipped, Cursor(at.position + n_read, at.n_selected + len(selected)))
 
 
 def _read_label(batch: pa.RecordBatch, name: str | None) -> pa.StringArray:

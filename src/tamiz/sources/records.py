@@ -18,18 +18,20 @@ def make_batch(
     text: pa.LargeStringArray,
     quarantine: pa.StringArray,
     labels: tuple[pa.StringArray, pa.StringArray, pa.DoubleArray, pa.StringArray],
+    pages: tuple[pa.LargeBinaryArray, pa.StringArray] | None = None,
 ) -> pa.RecordBatch:
     """The RAW batch of the records at these positions; `labels` are url, language, language_score and dump, null if
     unknown.
 
-    Raises SchemaError when a column breaks the contract of RAW.
+    `pages` are payload and charset, for sources of pages. Raises SchemaError when a column breaks the contract of RAW.
     """
     n = len(positions)
     url, language, score, dump = labels
     source = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), n), pa.array([split.source]))
     origin = pa.array([f"{split.path}#{position}" for position in positions], pa.string())
     doc_id = pa.array(make_doc_ids(split.source, split.path, positions), schema.DOC_ID)
-    columns = [doc_id, source, origin, url, text, language, score, dump, quarantine]
+    payload, charset = pages or (pa.nulls(n, pa.large_binary()), pa.nulls(n, pa.string()))
+    columns = [doc_id, source, origin, url, text, payload, charset, language, score, dump, quarantine]
     batch = pa.RecordBatch.from_arrays(columns, schema=schema.RAW)
     schema.check_batch(batch, schema.RAW, f"source {split.source}")
     return batch

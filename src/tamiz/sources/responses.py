@@ -1,4 +1,4 @@
-"""HTTP responses as crawlers store them (RFC 9112): status, fields, and the body without its transfer and content codings.
+"""HTTP responses as crawlers store them (RFC 9112): status, fields, and the body without its codings.
 
 Damage: http_bad_header, http_bad_chunks, http_bad_encoding (unknown, or the body breaks it), http_truncated (the coded
 body ends too early), record_too_long.
@@ -69,7 +69,8 @@ def decode_body(response: Response) -> bytes:
 
 
 def _join_chunks(body: bytes) -> bytes:
-    pieces, at, n_bytes = [], 0, 0
+    pieces: list[bytes] = []
+    at = 0
     while (size := _CHUNK.match(body, at)) is not None:
         length = int(size[1], 16)
         if length == 0:
@@ -78,7 +79,6 @@ def _join_chunks(body: bytes) -> bytes:
         if len(piece) < length:
             raise BodyError("http_truncated")
         pieces.append(piece)
-        n_bytes += length
         between = _BETWEEN_CHUNKS.match(body, size.end() + length)
         at = between.end() if between else size.end() + length
         if at == len(body):  # without the last chunk, which is empty
@@ -148,12 +148,12 @@ def _unbrotli(body: bytes) -> bytes:
 def _unzstd(body: bytes) -> bytes:
     if not body.startswith(b"\x28\xb5\x2f\xfd"):
         return _keep(body)
-    inflater = zstandard.ZstdDecompressor().decompressobj()
     try:
         with zstandard.ZstdDecompressor().stream_reader(body) as reader:
-            unpacked = reader.read(BODY_BYTES_MAX + 1)
+            unpacked: bytes = reader.read(BODY_BYTES_MAX + 1)
         if len(unpacked) > BODY_BYTES_MAX:
             raise BodyError("record_too_long")
+        inflater = zstandard.ZstdDecompressor().decompressobj()  # the reader does not tell a cut frame from a whole one
         inflater.decompress(body)
     except zstandard.ZstdError:
         raise BodyError("http_bad_encoding") from None

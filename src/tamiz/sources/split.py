@@ -69,7 +69,17 @@ class HubSource:
     limit: int | None = None
 
 
-Source = ParquetSource | JsonlSource | HubSource
+@dataclass(frozen=True)
+class WarcSource:
+    """WARC and WET files (.warc, .wet), plain or with .gz or .zst; `limit` is a number of pages and texts."""
+
+    name: str
+    paths: tuple[str, ...]
+    limit: int | None = None
+
+
+TableSource = ParquetSource | JsonlSource | HubSource
+Source = TableSource | WarcSource
 
 
 @dataclass(frozen=True)
@@ -77,14 +87,14 @@ class Split:
     """A bounded piece of a source, the unit of reading. Reading it twice yields the same records.
 
     source          name of its source
-    kind            parquet or jsonl, however the file is reached
+    kind            parquet, jsonl or warc, however the file is reached
     path            of the file inside the source, the same on every machine; goes into doc_id and origin
     address         where to open it: a local path, or an hf:// URL pinned to a commit
     start, stop     parquet: row groups [start, stop); jsonl: the lines whose first byte is in [start, stop) of the
-                    uncompressed stream. stop None: to the end
-    first_position  parquet: number of its first row in the file; jsonl: equal to start
+                    uncompressed stream; warc: the whole file. stop None: to the end
+    first_position  parquet: number of its first row in the file; jsonl and warc: equal to start
     n_rows          records in it, None when only reading it tells
-    n_bytes         of text, roughly: Parquet's uncompressed column size, or the file's size for JSONL
+    n_bytes         of text, roughly: Parquet's uncompressed column size, or the file's size for JSONL; the size of WARC
     limit           documents that satisfy `where` to read from it; None: all
     quarantine      the reason why none of its records can be read, though n_rows of them are known of; None: they can
     """
@@ -151,11 +161,12 @@ class Damage(NamedTuple):
 class Chunk(NamedTuple):
     """Some consecutive records of a split.
 
-    `batch` has the columns of schema.RAW and may have no rows; `n_not_selected` counts records that `where` excludes;
-    reading goes on after this chunk from `cursor`; `damage` is what was unreadable of the file here.
+    `batch` has the columns of schema.RAW and may have no rows; `skipped` counts the records that are no documents of
+    the source, by reason: `where` for those that it excludes, and those of the module warc; reading goes on after this
+    chunk from `cursor`; `damage` is what was unreadable of the file here.
     """
 
     batch: pa.RecordBatch
-    n_not_selected: int
+    skipped: Mapping[str, int]
     cursor: Cursor
     damage: tuple[Damage, ...] = ()

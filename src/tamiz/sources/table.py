@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from tamiz.errors import ConfigError, DamageError, SourceError
 from tamiz.sources import opening, records
 from tamiz.sources.ranges import RangeFile
-from tamiz.sources.split import BATCH_BYTES, BATCH_ROWS, Source
+from tamiz.sources.split import BATCH_BYTES, BATCH_ROWS, TableSource
 
 # A column chunk is read in pieces of this size: a row group of 870 MB of text takes 40 MB of memory instead of 360,
 # at the same speed.
@@ -79,7 +79,7 @@ class Window(NamedTuple):
 
 
 @contextlib.contextmanager
-def open_table(address: str, spec: Source, n_bytes: int | None = None) -> Iterator[Table]:
+def open_table(address: str, spec: TableSource, n_bytes: int | None = None) -> Iterator[Table]:
     """Open a file (`n_bytes` large, if known) and choose its columns.
 
     Raises ConfigError when a column of `where` is missing, MisfitError when the text column is or has the wrong type,
@@ -117,7 +117,7 @@ def _check_footer(file: pq.ParquetFile) -> None:
             raise pa.ArrowInvalid(f"a column of row group {number} has not {group.num_rows} values")
 
 
-def _choose_columns(file: pq.ParquetFile, raw: RangeFile | None, address: str, spec: Source) -> Table:
+def _choose_columns(file: pq.ParquetFile, raw: RangeFile | None, address: str, spec: TableSource) -> Table:
     kinds: dict[str, pa.DataType] = {field.name: field.type for field in file.schema_arrow}
     index = {file.metadata.schema.column(i).path: i for i in range(file.metadata.num_columns)}
     _check_columns(kinds, index, address, spec, file.metadata.num_rows)
@@ -139,7 +139,7 @@ def _choose_columns(file: pq.ParquetFile, raw: RangeFile | None, address: str, s
 
 
 def _check_columns(
-    kinds: dict[str, pa.DataType], index: dict[str, int], address: str, spec: Source, n_rows: int
+    kinds: dict[str, pa.DataType], index: dict[str, int], address: str, spec: TableSource, n_rows: int
 ) -> None:
     found = ", ".join(kinds)
     key = f"sources.{spec.name}"

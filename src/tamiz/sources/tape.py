@@ -6,7 +6,6 @@ any of them, and behind damage it can go on with the next.
 
 from __future__ import annotations
 
-import io
 import re
 import zlib
 from collections.abc import Callable
@@ -21,7 +20,7 @@ _PIECE_BYTES = 256 << 10
 _SEARCH_BYTES = 1 << 20
 _PROBE_BYTES = 4 << 10  # of a frame, to see whether a record begins with it
 _RECORD = re.compile(rb"(?<![^\n])WARC/[01]\.[0-9]{1,2}\r?\n[A-Za-z]")
-_RECORD_BYTES = 16  # no longer than the pattern
+_RECORD_BYTES = 16  # no shorter than what the pattern matches
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,8 @@ ZSTD = Frames(b"\x28\xb5\x2f\xfd", packing.open_zstd_frame)
 class Tape:
     """Reads `stream` from the offset `start` on; `frames` is None for a plain file.
 
-    `is_damaged` is set when the bytes behind those at hand cannot be unpacked: `recover` goes on behind the damage.
-    Raises OSError when the stream does.
+    `damage` is set when the bytes behind those at hand cannot be unpacked (warc_truncated: the file ends in a frame;
+    warc_bad_packing), and `recover` goes on behind it. Raises OSError when the stream does.
     """
 
     def __init__(self, stream: BinaryIO, frames: Frames | None, start: int) -> None:
@@ -57,7 +56,7 @@ class Tape:
         self._frame: packing.Frame | None = None
         self._starts: list[tuple[int, int]] = []  # of frames: in unpacked bytes, and in the file
         self._last, self._n_in_last = -1, 0  # the frame in which a record began last, and how many did
-        self.is_damaged = False
+        self.damage: str | None = None
 
     def mark(self) -> int:
         """The position of a record that begins here: its offset in the file.
@@ -66,28 +65,29 @@ class Tape:
         edge of a damaged frame, the offset of that one.
         """
         if self._frames is None:
-            return self._base + self._i
+            return self.place
         offset = self._find_frame()
         self._last, self._n_in_last = offset, self._n_in_last + 1 if offset == self._last else 0
         return offset + self._n_in_last
 
     def _find_frame(self) -> int:
-        here = self._base + self._i
+        here = self.place
         behind = [offset for start, offset in self._starts if start <= here]
         self._starts = self._starts[max(len(behind) - 1, 0) :]
-        if not self._left() and self.is_damaged:
+        if not self._left() and self.damage:
             return self._starts[-1][1]
         return behind[-1]
 
     @property
     def is_at_frame(self) -> bool:
         """True when the next byte is the first of a frame."""
-        return bool(self.peek(1)) and any(start == self._base + self._i for start, _ in self._starts)
+        return bool(self.peek(1)) and any(start == self.place for start, _ in self._starts)
 
     def peek(self, n: int) -> bytes:
         """The next `n` bytes, fewer when there are no more at hand."""
         self._fill(n)
-        return bytes(self._data[self._i : self._i + n])
+        with memoryview(self._data) as view:  # a slice of a bytearray would be one more copy
+            return bytes(view[self._i : self._i + n])
 
     def read(self, n: int) -> bytes:
         """As `peek`, and go behind them."""
@@ -127,19 +127,32 @@ class Tape:
                 break
         return n
 
+    def rewind(self, place: int) -> None:
+        """Go back to a `place` told before, if the file is plain; what was unpacked and skipped is gone."""
+        if self._frames is None:
+            self._go_to(place)
+
+    @property
+    def place(self) -> int:
+        """Where the tape is, in unpacked bytes."""
+        return self._base + self._i
+
     def find_record(self) -> bool:
         """Go to the next place that looks like the beginning of a record; False at the end of what is at hand."""
-        while self._fill(_RECORD_BYTES) or self._left():
-            match = _RECORD.search(self._data, self._i)
-            if match is not None:
-                self._i = match.start()
+        while self._fill(1):
+            self._fill(_SEARCH_BYTES)
+            places = [match.start()] if (match := _RECORD.search(self._data, self._i)) else []
+            for start, _ in self._starts:  # a frame need not end with a line feed
+                if start >= self.place and _RECORD.match(self._data[start - self._base :][:_RECORD_BYTES]):
+                    places.append(start - self._base)
+            if places:
+                self._i = min(places)
                 return True
             ahead = self._left()
-            if not self._fill(ahead + 1):
-                self._i += ahead
-                return False
-            self._i += max(ahead - _RECORD_BYTES, 0)
-            self.drop()
+            is_end = not self._fill(ahead + 1)
+            self._i += ahead if is_end else max(ahead - _RECORD_BYTES, 0)
+            del self._data[: self._i - 1]  # keep one: is it a line feed?
+            self._base, self._i = self._base + self._i - 1, 1
         return False
 
     def recover(self) -> bool:
@@ -147,26 +160,11 @@ class Tape:
         assert self._frames is not None
         offset = self._starts[-1][1] + 1
         while (found := self._find_magic(offset)) >= 0:
-            self._stream.seek(found)
-            if self._is_record(self._stream.read(_PROBE_BYTES)):
+            if is_record_at(self._stream, self._frames, found):
                 self._go_to(found)
                 return True
             offset = found + 1
         return False
-
-    def is_record_at(self, offset: int) -> bool:
-        """True when a frame begins at this offset of the file, and a record with it."""
-        self._stream.seek(offset)
-        return self._is_record(self._stream.read(_PROBE_BYTES))
-
-    def _is_record(self, packed: bytes) -> bool:
-        assert self._frames is not None
-        if not packed.startswith(self._frames.magic):
-            return False
-        try:
-            return self._frames.open_frame().decompress(packed).lstrip(b"\r\n").startswith(b"WARC/")
-        except (zlib.error, zstandard.ZstdError):
-            return False
 
     def _find_magic(self, offset: int) -> int:
         assert self._frames is not None
@@ -187,7 +185,7 @@ class Tape:
 
     def _fill(self, n: int) -> bool:
         """Have `n` bytes ahead, if there are so many."""
-        while self._left() < n and not self.is_damaged:
+        while self._left() < n and self.damage is None:
             if self._frames is None:
                 piece = self._stream.read(max(_PIECE_BYTES, n - self._left()))
                 if not piece:
@@ -202,7 +200,7 @@ class Tape:
         if not self._packed:
             self._packed = self._stream.read(packing.PIECE_BYTES)
             if not self._packed:
-                self.is_damaged = self._frame is not None  # cut short
+                self.damage = None if self._frame is None else "warc_truncated"
                 return False
         if self._frame is None:
             padding = len(self._packed) - len(self._packed.lstrip(b"\0"))
@@ -214,7 +212,7 @@ class Tape:
         try:
             self._data += self._frame.decompress(self._packed)
         except (zlib.error, zstandard.ZstdError):
-            self.is_damaged = True
+            self.damage = "warc_bad_packing"
             return False
         rest = self._frame.unused_data if self._frame.eof else b""
         self._packed_at += len(self._packed) - len(rest)
@@ -228,10 +226,21 @@ def find_frames(stream: BinaryIO, name: str) -> Frames | None:
     """How a file is packed: by its first bytes, which a suffix may belie, else by the suffix of `name`."""
     stream.seek(0)
     head = stream.read(4)
-    stream.seek(0, io.SEEK_SET)
     for frames in (GZIP, ZSTD):
         if head.startswith(frames.magic):
             return frames
     if head == b"WARC":
         return None
     return GZIP if name.endswith(".gz") else ZSTD if name.endswith(".zst") else None
+
+
+def is_record_at(stream: BinaryIO, frames: Frames, offset: int) -> bool:
+    """True when a frame begins at this offset of the file, and a record with it."""
+    stream.seek(offset)
+    packed = stream.read(_PROBE_BYTES)
+    if not packed.startswith(frames.magic):
+        return False
+    try:
+        return frames.open_frame().decompress(packed).lstrip(b"\r\n").startswith(b"WARC/")
+    except (zlib.error, zstandard.ZstdError):
+        return False

@@ -1,7 +1,7 @@
 """The records of a WARC file (ISO 28500:2017, and 1.0 before it), damaged ones included.
 
-Damage: warc_truncated (the file ends, or cannot be unpacked, inside the record), warc_bad_header (no record begins
-here), warc_bad_length (behind the length that it states, no other record begins), record_too_long.
+Damage: warc_truncated (the file ends inside the record), warc_bad_packing (it cannot be unpacked), warc_bad_header (no
+record begins here), warc_bad_length (behind the length that it states, no other record begins), record_too_long.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ RECORD_BYTES_MAX = 64 << 20  # a longer one is passed over without being held in
 _HEADER_BYTES_MAX = 64 << 10
 _HEADER_END = re.compile(rb"\r?\n\r?\n")
 _VERSION = re.compile(rb"WARC/[01]\.[0-9]{1,2}[ \t]*\r?\n")
+_LENGTH = re.compile(r"[0-9]{1,18}")
 
 
 class Record(NamedTuple):
@@ -38,44 +39,50 @@ def iterate_records(tape: Tape) -> Iterator[Record]:
     while True:
         tape.skip_breaks()
         tape.drop()
-        if not tape.peek(1) and not tape.is_damaged:
+        if not tape.peek(1) and tape.damage is None:
             return
         position = tape.mark()
         record = _read_record(tape, position)
         yield record
         if record.damage is None or record.damage == "record_too_long":
             continue
-        if not tape.find_record() and not (tape.is_damaged and tape.recover()):
+        if not tape.find_record() and not (tape.damage and tape.recover()):
             return
 
 
 def _read_record(tape: Tape, position: int) -> Record:
     """The record that begins here; behind it, or if it is damaged where the search for the next one is to begin."""
-    headers, n_header = _read_header(tape)
-    if headers is None:
-        tape.read(min(n_header, 1))  # so that the search does not find this place again
-        return Record(position, {}, b"", "warc_truncated" if tape.is_damaged else "warc_bad_header")
+    headers, damage = _read_header(tape)
+    if damage:
+        tape.read(1)  # so that the search does not find this place again
+        return Record(position, {}, b"", damage)
     length = int(headers["content-length"])
     if length > RECORD_BYTES_MAX:
         return _pass_over(tape, position, headers, length)
     block = tape.read(length)
     if len(block) < length:
         tape.unread(len(block))
-        return Record(position, headers, b"", "warc_truncated")
+        return Record(position, headers, b"", tape.damage or "warc_truncated")
+    is_closed = tape.peek(4) == b"\r\n\r\n"  # as it must be: what follows is the next record's matter
     n_breaks = tape.skip_breaks()
-    if _is_between_records(tape):
+    if is_closed or _is_between_records(tape):
         return Record(position, headers, block)
     tape.unread(length + n_breaks)
     return Record(position, headers, b"", "warc_bad_length")
 
 
 def _pass_over(tape: Tape, position: int, headers: dict[str, str], length: int) -> Record:
-    if tape.skip(length) == length:
+    tape.drop()
+    place = tape.place
+    damage = "warc_bad_length"
+    if tape.skip(length) < length:
+        damage = tape.damage or "warc_truncated"
+    else:
         tape.skip_breaks()
         if _is_between_records(tape):
             return Record(position, headers, b"", "record_too_long")
-        return Record(position, headers, b"", "warc_bad_length")
-    return Record(position, headers, b"", "warc_truncated")
+    tape.rewind(place)
+    return Record(position, headers, b"", damage)
 
 
 def _is_between_records(tape: Tape) -> bool:
@@ -83,8 +90,8 @@ def _is_between_records(tape: Tape) -> bool:
     return ahead in (b"", b"WARC/") or tape.is_at_frame
 
 
-def _read_header(tape: Tape) -> tuple[dict[str, str] | None, int]:
-    """The fields of the header and the bytes it takes; None when there is none, or no length in it."""
+def _read_header(tape: Tape) -> tuple[dict[str, str], str | None]:
+    """The fields of the header, or the damage: it has no end, no version or no length."""
     n = 1 << 10
     while True:
         ahead = tape.peek(n)
@@ -93,13 +100,15 @@ def _read_header(tape: Tape) -> tuple[dict[str, str] | None, int]:
             break
         n *= 4
     version = _VERSION.match(ahead)
-    if end is None or version is None:
-        return None, len(ahead)
+    if version is None:
+        return {}, "warc_bad_header" if ahead else tape.damage
+    if end is None:
+        return {}, "warc_bad_header" if len(ahead) == n else tape.damage or "warc_truncated"
     headers = parse_fields(ahead[version.end() : end.start()])
-    if not re.fullmatch(r"[0-9]{1,18}", headers.get("content-length", "")):
-        return None, len(ahead)
+    if not _LENGTH.fullmatch(headers.get("content-length", "")):
+        return {}, "warc_bad_header"
     tape.read(end.end())
-    return headers, end.end()
+    return headers, None
 
 
 def parse_fields(lines: bytes) -> dict[str, str]:
