@@ -34,6 +34,8 @@ def make(**changes: dict[str, int]) -> Summary:
         facts=FACTS,
         sift={"a": values["sift"]},
         dedup=values["dedup"],
+        dedup_facts=None,
+        damage=[],
         tokens=values["tokens"],
         shards=[values["shards"]],
         sequence_length=64,

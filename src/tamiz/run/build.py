@@ -235,5 +235,8 @@ def _name_strictest(parts: list[Done]) -> str:
 
 def _dump_config(config: Config) -> bytes:
     """The resolved config: defaults filled in, overrides applied."""
-    dump = config.model_dump(mode="json", by_alias=True, exclude={"folder"}, exclude_none=False)
+    dump = config.model_dump(mode="json", by_alias=True, exclude={"folder"})
+    minhash = dump["dedup"]["minhash"]
+    if minhash and minhash["similarity"] is not None:  # which stands for both
+        del minhash["bands"], minhash["rows"]
     return yaml.safe_dump(dump, sort_keys=False, allow_unicode=True).encode()

@@ -40,7 +40,7 @@ def make_batch(
 def make_lost_batch(split: Split, positions: Sequence[int], reason: str) -> pa.RecordBatch:
     """The RAW batch of records at these positions of which nothing can be read, for this reason."""
     n = len(positions)
-    labels = [pa.nulls(n, schema.RAW.field(name).type) for name in ("url", "language", "language_score")]
+    labels = [pa.nulls(n, schema.RAW.field(name).type) for name in ("url", "language", "language_score", "dump")]
     text = pa.nulls(n, pa.large_string())
     return make_batch(split, positions, text, pa.repeat(pa.scalar(reason), n), tuple(labels))
 
