@@ -64,7 +64,7 @@ def _copy_sample(number: int) -> pa.Table:
 
 
 def write_config(folder: Path, datasets: dict[str, str], **settings: Any) -> Path:
-    """A config whose sources `NAME-hub` and `NAME-files` are both called NAME by the time documents are named."""
+    """A config that reads the first of these sources (name -> dataset), with a small tokenizer beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = tokenizers.Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

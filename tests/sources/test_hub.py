@@ -303,6 +303,19 @@ result = done.stdout.decode().split()
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("where", ["README"])
+def test_a_hub_that_only_fails_says_so(
+    hub: HubServer, client: HubClient, edu: Path, tmp_path: Path, where: str
+) -> None:
+    copy = shutil.copytree(edu, tmp_path / "copy")  # a commit of its own: the client keeps what it knows of one
+    (copy / "README.md").write_text(f"{CARD}\n# {where}")
+    hub.commit("org/edu", copy)
+    hub.faults.append(Fault("status", where, times=1000, status=502))
+    with pytest.raises(ClientError, match=r"SourceError: the Hub failed again and again to serve org/edu \(HTTP 502"):
+        read_hub(client, "org/edu")
+
+
+@pytest.mark.slow
 def test_a_hub_that_is_not_there_is_named_within_thirty_seconds() -> None:
     with socket.socket() as taken:  # bound, not listening: connections are refused
         taken.bind(("127.0.0.1", 0))

@@ -143,6 +143,10 @@ def explain_failures(dataset: str, source: str | None = None) -> Iterator[None]:
                 f"the Hub lets no more requests for {dataset} through ({error}); run the same command again later, "
                 "or log in with `hf auth login` for a higher limit"
             ) from error
+        if error.status is not None:
+            raise SourceError(
+                f"the Hub failed again and again to serve {dataset} ({error}); run the same command again later"
+            ) from error
         raise SourceError(
             f"could not reach the Hub for {dataset}: {error}; check the connection, then run the same command again"
         ) from error

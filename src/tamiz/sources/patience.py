@@ -23,7 +23,7 @@ import huggingface_hub
 from tamiz.sources.access import get_pace
 from tamiz.sources.pace import PAUSE_SECONDS_MAX
 
-_SILENCE_SECONDS = 24.0  # for all tries of one request; on a busy machine giving up takes its time too
+_SILENCE_SECONDS = 22.0  # for all tries of one request; on a busy machine giving up takes its time too
 # A Hub that has never answered is out of reach rather than out of sorts; one stall is still forgiven.
 _SILENCE_SECONDS_BEFORE_ANY_ANSWER = 16.0
 _TRY_SECONDS = 8.0  # to connect, and between two pieces of an answer
