@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= cyber.yaml
 .DEFAULT_GOAL := help
-.PHONY: help corpus env test check format bench bench-peers parity clean
+.PHONY: help corpus env test test-all check format bench bench-peers parity clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,7 +18,10 @@ corpus: $(BIN)/tamiz ## build (or go on with) the corpus of CONFIG=...; SOURCE=n
 
 env: $(BIN)/pytest ## make the environment with the tools for tests and checks
 
-test: env ## run the tests
+test: env ## run the tests that take seconds each
+	$(BIN)/pytest -m "not slow"
+
+test-all: env ## run all tests, the slow ones too (half an hour)
 	$(BIN)/pytest
 
 check: env ## ruff, mypy --strict, import-linter

@@ -9,8 +9,11 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import zstandard
 
 PROCESSED = "processed"
@@ -127,6 +130,9 @@ def pack_zst(data: bytes) -> bytes:
     return zstandard.ZstdCompressor(write_checksum=True).compress(data)
 
 
+PACK = {"gz": gzip.compress, "zst": pack_zst}
+
+
 def _flip(packed: bytes, at: float) -> bytes:
     place = int(len(packed) * at)
     return packed[:place] + bytes([packed[place] ^ 0x40]) + packed[place + 1 :]
@@ -166,7 +172,67 @@ STREAMS = [
     Stream("rubbish behind a .zst", ".zst", lambda g: pack_zst(g.write_lines(0, 1)) + b"junk" * 99, "zst_corrupt", 1.0),
     Stream("plain text named .gz", ".gz", lambda g: g.write_lines(0, 1), "gz_corrupt", 0.0),
     Stream(
-        "a .gz bomb: 2 GB in 2 MB", ".gz", lambda g: _zeros(g, 2 << 30, gzip.compress), "record_too_long", 1.0, True
+        "a .gz bomb: 500 MB in 500 kB",
+        ".gz",
+        lambda g: _zeros(g, 500 * MB, gzip.compress),
+        "record_too_long",
+        1.0,
+        True,
     ),
-    Stream("a .zst bomb: 2 GB in 70 kB", ".zst", lambda g: _zeros(g, 2 << 30, pack_zst), "record_too_long", 1.0, True),
+    Stream(
+        "a .zst bomb: 500 MB in 17 kB", ".zst", lambda g: _zeros(g, 500 * MB, pack_zst), "record_too_long", 1.0, True
+    ),
+]
+
+
+class Table(NamedTuple):
+    """A hostile Parquet file: what writes it, the reason, the share of good documents that survives."""
+
+    name: str
+    make: Callable[[Good, Path], object]
+    reason: str
+    survives: float
+    is_slow: bool = False
+
+
+def write_good(good: Good, path: Path, **options: Any) -> None:
+    """The good documents in row groups of 40, each page with a checksum unless `options` say otherwise."""
+    options = {"write_page_checksum": True, "use_dictionary": False} | options
+    table = pa.table({"id": ["the same"] * len(good.texts), "text": good.texts})
+    pq.write_table(table, path, row_group_size=40, **options)
+
+
+def _damage(change: Callable[[bytes, pq.FileMetaData], bytes]) -> Callable[[Good, Path], object]:
+    def make(good: Good, path: Path) -> None:
+        write_good(good, path)
+        path.write_bytes(change(path.read_bytes(), pq.read_metadata(path)))
+
+    return make
+
+
+def _flip_page(data: bytes, facts: pq.FileMetaData) -> bytes:
+    column = facts.row_group(1).column(1)
+    place = column.data_page_offset + column.total_compressed_size // 2
+    return data[:place] + bytes([data[place] ^ 0x40]) + data[place + 1 :]
+
+
+def _flip_footer(data: bytes, facts: pq.FileMetaData) -> bytes:
+    place = len(data) - 8 - facts.serialized_size
+    return data[:place] + b"\xff" + data[place + 1 :]
+
+
+def _write_columns(columns: Callable[[int], dict[str, Any]]) -> Callable[[Good, Path], object]:
+    return lambda good, path: pq.write_table(pa.table(columns(len(good.texts))), path)
+
+
+TABLES = [
+    Table("a Parquet file cut short", _damage(lambda d, _: d[: len(d) // 2]), "parquet_unreadable", 0),
+    Table("a Parquet file without its last byte", _damage(lambda d, _: d[:-1]), "parquet_unreadable", 0),
+    Table("a Parquet file without a byte", lambda _, path: path.write_bytes(b""), "parquet_unreadable", 0),
+    Table("HTML named .parquet", lambda _, path: path.write_bytes(b"<html>404</html>"), "parquet_unreadable", 0),
+    Table("a byte changed in a Parquet footer", _damage(_flip_footer), "parquet_unreadable", 0),
+    Table("a byte changed in a Parquet page with a checksum", _damage(_flip_page), "parquet_unreadable", 0.6),
+    Table("a Parquet file without the text column", _write_columns(lambda n: {"body": ["a"] * n}), "text_missing", 0),
+    Table("a Parquet text column of numbers", _write_columns(lambda n: {"text": range(n)}), "text_not_string", 0),
+    Table("a Parquet text column of lists", _write_columns(lambda n: {"text": [["a"]] * n}), "text_not_string", 0),
 ]

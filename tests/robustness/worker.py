@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tamiz.run.engine import Report
@@ -14,7 +15,7 @@ from tamiz.run.ledger import Done
 from tamiz.run.local import LocalEngine
 from tamiz.run.measuring import SiftSettings
 from tamiz.run.sift import SiftUnit, sift_split
-from tamiz.sources import JsonlSource, ParquetSource, list_splits
+from tamiz.sources import JsonlSource, ParquetSource, list_splits, read_split
 
 MEMORY_MAX = 2 << 30
 
@@ -30,11 +31,25 @@ class Sifted(NamedTuple):
 
 
 def sift_measured(unit: SiftUnit, report: Report) -> tuple[list[Done], int]:
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
-    records = sift_split(unit, report)
-    status = Path("/proc/self/status").read_text()
-    (peak,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
-    return records, peak * 1024
+    forget_peak()
+    return sift_split(unit, report), read_peak()
+
+
+def count_measured(unit: ParquetSource, report: Report) -> tuple[int, int]:
+    """Read a source without sifting it: its bytes of text, and the peak memory."""
+    forget_peak()
+    chunks = (chunk for split in list_splits(unit).splits for chunk in read_split(split, unit))
+    return sum(pc.sum(pc.binary_length(chunk.batch.column("text"))).as_py() or 0 for chunk in chunks), read_peak()
+
+
+def forget_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def read_peak() -> int:
+    """The most memory in bytes this process has taken since `forget_peak`."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def sift_files(
