@@ -89,7 +89,7 @@ class _Build:
         splits = [(source.spec, split) for source in self.plan.sources for split in source.splits]
         units, parts = plan_units(self.folder.root, place, self.plan.sift, splits, read_done(self.folder, place))
         if units:
-            warm_kernels(self.plan.sift, self.say)
+            warm_kernels(self.plan.sift)
         total = sum(split.n_bytes for _, split in splits)
         left = sum(unit.split.n_bytes for unit in units)
         self._tell_resumed("sift", len(splits) - len(units), len(splits), "splits")
