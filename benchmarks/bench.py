@@ -105,12 +105,12 @@ def subtract(large: Built, small: Built) -> Cost:
     )
 
 
-def measure_startup(config: Path) -> dict[str, float]:
+def measure_startup() -> dict[str, float]:
     """Wall seconds of `tamiz --help`, and CPU and wall seconds of what a worker does first; the best of three."""
     helps = [_time([str(TAMIZ), "--help"])[0] for _ in range(3)]
     starts = []
     for _ in range(3):
-        wall, output = _time([sys.executable, "-m", "benchmarks.startup", str(config)])
+        wall, output = _time([sys.executable, "-m", "benchmarks.startup"])
         steps = json.loads(output.splitlines()[-1])
         starts.append((wall, {f"worker: {step} (CPU s)": cpu for step, (cpu, _) in steps.items()}))
     wall, steps = min(starts, key=lambda start: start[0])
@@ -139,7 +139,7 @@ def main() -> None:
     for workers, first, last in ((1, one, sixteen), (2, one_by_two, sixteen_by_two)):
         costs["whole", workers] = Cost(last.cpu, last.wall, last.n_bytes, last.documents, last.peak)
         costs["net", workers] = subtract(last, first)
-    startup = measure_startup(OUT / "growth.yaml")
+    startup = measure_startup()
     rows = [make_row(key, n, costs[key, n]) for key in NAMES for n in WORKERS]
     header = ("stage", "workers", "CPU s/MB", "MB/s", "documents/s", "peak MB", "must reach", "aim")
     growth_header = ("input", "workers", "MB", "documents", "packed", "CPU s", "wall s", "CPU s/MB", "peak MB")

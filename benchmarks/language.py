@@ -1,6 +1,6 @@
 """Language identification beside fastText: agreement, score difference, CPU seconds per MB of UTF-8.
 
-Run from the project's root: python benchmarks/language.py
+Run from the project's root: python -m benchmarks.language
 """
 
 from __future__ import annotations

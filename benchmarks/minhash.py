@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse
 
 from benchmarks.reference import read_reference
@@ -86,51 +87,74 @@ def find_removed(keys: U64, n_shingles: I64) -> I64:
     return merge_losers(len(keys), [], bands).lost_to
 
 
-def explain_differences(removed: I64, clusters: list[int | None], theirs: list[bool | None], pairs: Pairs) -> list[str]:
-    """One line per document that only one of the two removes."""
-    similarity = {(int(a), int(b)): float(s) for a, b, s in zip(*pairs, strict=True)}
+class Removal(NamedTuple):
+    """A document that only one of the two removes: why, for which document, their Jaccard similarity, and how often a
+    pair that similar collides."""
+
+    document: int
+    only: str  # tamiz or reference
+    why: str
+    other: int
+    jaccard: float
+    probability: float
+
+
+OTHER_ROOT = "both saw the cluster; tamiz keeps its first document, union by size another"
+LATER_ONLY = "it resembles only later documents of its cluster"
+OTHER_HASH = "the pair collides under one hash function and not under the other"
+
+
+def explain_removals(
+    removed: I64, clusters: list[int | None], theirs: list[bool | None], pairs: Pairs
+) -> list[Removal]:
+    """Every document that only one of the two removes. `removed` is lost_to int64[n], or NONE."""
+    jaccard = {(int(a), int(b)): float(s) for a, b, s in zip(*pairs, strict=True)}
     members: dict[int, list[int]] = {}
     for i, cluster in enumerate(clusters):
         if cluster is not None:
             members.setdefault(cluster, []).append(i)
-    lines = []
+    found = []
     for i, (lost_to, gone) in enumerate(zip(removed.tolist(), theirs, strict=True)):
         if (lost_to != NONE) == bool(gone):
             continue
-        cluster = members.get(clusters[i] if clusters[i] is not None else -1, [])
+        cluster = members.get(clusters[i], []) if clusters[i] is not None else []  # type: ignore[arg-type]
         if lost_to != NONE:
-            jaccard = similarity.get((lost_to, i), 0.0)
-            why = "the root that union by size keeps" if lost_to in cluster else "another hash function, another chance"
-            lines.append(f"document {i}: only tamiz removes it, for {lost_to} (Jaccard {jaccard:.3f}): {why}")
+            only, other, why = "tamiz", lost_to, OTHER_ROOT if lost_to in cluster else OTHER_HASH
         else:
-            near = max(((similarity.get((min(i, j), max(i, j)), 0.0), j) for j in cluster if j != i), default=(0.0, -1))
-            earlier = max(((similarity.get((j, i), 0.0), j) for j in cluster if j < i), default=(0.0, -1))
-            why = (
-                "resembles only later ones"
-                if near[1] > i and earlier[0] < 0.5
-                else "another hash function, another chance"
-            )
-            lines.append(
-                f"document {i}: only the reference removes it, cluster of {len(cluster)}, nearest {near[1]} "
-                f"(Jaccard {near[0]:.3f}), nearest earlier {earlier[1]} ({earlier[0]:.3f}): {why}"
-            )
-    return lines
+            others = [j for j in cluster if j != i]
+            only, other = "reference", max(others, key=lambda j: jaccard.get((min(i, j), max(i, j)), 0.0))
+            if any(removed[j] == i for j in others):
+                why = OTHER_ROOT
+            else:
+                why = OTHER_HASH if any(j < i for j in others) else LATER_ONLY
+        similarity = jaccard.get((min(i, other), max(i, other)), 0.0)
+        found.append(Removal(i, only, why, other, similarity, FINEWEB.match_probability(similarity)))
+    return found
 
 
-def compare_with_reference(kept: pa.Table, origins: list[str]) -> tuple[int, int, int, list[str]]:
-    """(documents both looked at, removed by tamiz, by the reference, explained differences) after the chain."""
+class Removed(NamedTuple):
+    """Documents both looked at, removed by tamiz, by the reference, and the differences."""
+
+    documents: int
+    ours: int
+    theirs: int
+    differences: list[Removal]
+
+
+def compare_removed(documents: pa.Table, origins: list[str], which: str) -> Removed:
+    """`documents` (origin, text) against the reference's columns minhash_<which>_*, of which row i is origins[i]."""
     reference = read_reference()
-    theirs = dict(zip(origins, reference["minhash_after_chain_removed"].to_pylist(), strict=True))
-    clusters = dict(zip(origins, reference["minhash_after_chain_cluster"].to_pylist(), strict=True))
-    kept = kept.filter(pa.array([theirs[origin] is not None for origin in kept["origin"].to_pylist()]))
-    names = kept["origin"].to_pylist()
-    words = scan_normal_words(*view_text(join_text(kept)))
+    theirs = dict(zip(origins, reference[f"minhash_{which}_removed"].to_pylist(), strict=True))
+    clusters = dict(zip(origins, reference[f"minhash_{which}_cluster"].to_pylist(), strict=True))
+    names = [origin for origin in documents["origin"].to_pylist() if theirs[origin] is not None]
+    documents = documents.filter(pc.is_in(documents["origin"], pa.array(names)))
+    words = scan_normal_words(*view_text(join_text(documents)))
     keys, n_shingles = make_band_keys(words.doc_offsets, words.hashes, FINEWEB)
     removed = find_removed(keys, n_shingles)
-    lines = explain_differences(
-        removed, [clusters[n] for n in names], [theirs[n] for n in names], find_pairs(words, FINEWEB.ngram)
-    )
-    return len(names), int((removed != NONE).sum()), sum(bool(theirs[n]) for n in names), lines
+    pairs = find_pairs(words, FINEWEB.ngram)
+    gone = [theirs[name] for name in names]
+    differences = explain_removals(removed, [clusters[name] for name in names], gone, pairs)
+    return Removed(len(names), int((removed != NONE).sum()), sum(map(bool, gone)), differences)
 
 
 def measure_collisions(text: pa.LargeStringArray) -> list[Collisions]:
@@ -142,13 +166,22 @@ def measure_collisions(text: pa.LargeStringArray) -> list[Collisions]:
 
 def print_minhash(kept: pa.Table, batches: list[pa.RecordBatch], verdicts: pa.Table) -> None:
     """The MinHash half of the parity report."""
-    everything = pa.concat_arrays([batch.column("text") for batch in batches])
+    everything = pa.Table.from_batches(batches).select(["origin", "text"])
     print("MinHash, 14 bands of 8 rows over 5-grams: pairs of documents by true Jaccard of their shingle sets")
-    for collisions in measure_collisions(everything):
+    for collisions in measure_collisions(join_text(everything)):
         print(
             f"  {collisions.label}: {collisions.n:,} pairs, {collisions.seen:.2%} collide, the curve says "
             f"{collisions.expected:.2%}"
         )
-    n, ours, theirs, lines = compare_with_reference(kept, verdicts["origin"].to_pylist())
-    print(f"after the chain: {n:,} documents, tamiz removes {ours}, the reference {theirs}; differences: {len(lines)}")
-    print("\n".join(f"  {line}" for line in lines))
+    origins = verdicts["origin"].to_pylist()
+    for which, documents in (("all", everything), ("after_chain", kept)):
+        removed = compare_removed(documents, origins, which)
+        print(
+            f"minhash_{which}: {removed.documents:,} documents, tamiz removes {removed.ours}, the reference "
+            f"{removed.theirs}; {len(removed.differences)} differences"
+        )
+        for item in removed.differences:
+            print(
+                f"  document {item.document}: only {item.only} removes it; nearest {item.other}, Jaccard "
+                f"{item.jaccard:.3f}, collides with probability {item.probability:.2f}: {item.why}"
+            )

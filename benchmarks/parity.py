@@ -1,6 +1,6 @@
 """Does tamiz take FineWeb's decisions? Compares it with datatrove 0.10.1's on all documents of `fineweb-like`.
 
-    python benchmarks/parity.py
+    python -m benchmarks.parity        (make parity)
 
 For each recipe: agreement on keep or drop and on the first failing rule, then every document where they differ with the
 metric seen and the bound; the text after C4's line rules by SHA-1; MinHash against the curve and the reference's set.

@@ -1,16 +1,15 @@
 """What a worker does before its first document, with a warm cache: imports, compiled kernels, models, tokenizer.
 
-Run in a process of its own: python -m benchmarks.startup CONFIG
+Run in a process of its own: python -m benchmarks.startup
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 import time
-from pathlib import Path
 
+from benchmarks.stages import FINEWEB, cache_dir
 from tamiz.kernels import name_kernel_folder
 
 
@@ -24,20 +23,18 @@ def main() -> None:
         steps[step] = [cpu - clock, now - started]
         started, clock = now, cpu
 
-    cache_dir = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tamiz"
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(name_kernel_folder(cache_dir)))
-    from tamiz.config_file import load_config
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(name_kernel_folder(cache_dir())))
+    from benchmarks.reference import make_settings
     from tamiz.run.pack import pack_shard  # noqa: F401 (what a worker imports to work every stage)
-    from tamiz.run.settings import make_sift_settings, make_token_settings
     from tamiz.run.sift import sift_split  # noqa: F401
-    from tamiz.run.tokens import open_tokenizer
+    from tamiz.run.tokens import TokenSettings, open_tokenizer
     from tamiz.run.warming import warm_kernels
 
-    config = load_config(Path(sys.argv[1]))
+    settings = make_settings(cache_dir(), **FINEWEB, redact=["email", "ip"], dedup={})
     note("imports")
-    warm_kernels(make_sift_settings(config, cache_dir), print)
+    warm_kernels(settings)
     note("kernels and language model")
-    open_tokenizer(make_token_settings(config, cache_dir))
+    open_tokenizer(TokenSettings("tekken", None, False, 0.0, 0, str(cache_dir())))
     note("tokenizer")
     print(json.dumps(steps))
 
