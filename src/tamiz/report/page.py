@@ -17,6 +17,8 @@ from tamiz.report.facts import Facts
 from tamiz.report.findings import Example, Findings, RuleFact, Sample
 
 SHORT, LONG = 300, 1000  # characters of an example's text shown at once, and when opened
+_TEXT_BYTES = 1800  # of HTML that one text may take: with 30 rules, 20 texts each, 1.1 MB
+_NAME_CHARS = 200  # of a URL, host, position
 _TOP = 15  # hosts, languages, folders shown
 
 
@@ -27,6 +29,7 @@ def render_page(facts: Facts) -> str:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         loader=jinja2.FunctionLoader(lambda name: folder.joinpath(name).read_text(encoding="utf-8")),
     )  # fmt: skip
+    environment.filters |= {"clip": clip_text, "name": lambda text: text[:_NAME_CHARS]}
     environment.filters |= {"count": lambda n: f"{n:,}", "mb": lambda n: f"{n / 1e6:,.2f}", "show": show}
     cards = make_cards(facts.findings) if facts.findings else []
     page = environment.get_template("page.html.j2").render(
@@ -42,9 +45,18 @@ def render_page(facts: Facts) -> str:
         script=Markup(folder.joinpath("page.js").read_text(encoding="utf-8")),
         data=Markup(dump_json(make_whatif(facts, cards))),
         short=SHORT,
-        long=LONG,
     )
     return page.encode("utf-8", "replace").decode()
+
+
+def clip_text(text: str) -> str:
+    """The beginning of a text: at most LONG characters and _TEXT_BYTES bytes of HTML, whatever it is made of."""
+    room = _TEXT_BYTES
+    for i, char in enumerate(text[:LONG]):
+        room -= 5 if char in "<>&'\"" else len(char.encode("utf-8", "replace"))
+        if room < 0:
+            return text[:i] + "…"
+    return text[:LONG] + ("…" if len(text) > LONG else "")
 
 
 def dump_json(value: Any) -> str:

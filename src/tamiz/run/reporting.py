@@ -254,6 +254,8 @@ def _gather_stages(record: dict[str, Any], journal: dict[str, Any], done: dict[s
     for stage in ("sift", "dedup", "tokens", "pack"):
         clock = journal["stages"].get(stage)
         counts = [clock[key] for key in ("documents", "bytes", "tokens", "peak_worker_bytes")] if clock else [0] * 4
+        if stage == "dedup":
+            counts[0] = 0  # its clock counts keys: every document once for each band
         seconds = clock["seconds"] if clock else None
         stages.append(StageFacts(stage, record["places"][stage], len(done[stage]), seconds, *counts))
     return stages

@@ -40,7 +40,8 @@ def describe_status(folder: Folder, plan: Plan) -> str:
     for status in count_stages(folder, plan):
         clock = journal["stages"].get(status.stage) if journal else None
         left = "?" if status.n_units is None else f"{status.n_units - status.n_done:,}"
-        line = f"{status.stage:8}{status.n_done:>12,}{left:>8}{status.documents:>14,}{_show_rates(clock)}"
+        rates = _show_rates(clock) if status.stage != "dedup" else ""  # its clock counts keys, one a band and document
+        line = f"{status.stage:8}{status.n_done:>12,}{left:>8}{status.documents:>14,}{rates}"
         lines.append(line.rstrip())
     lines += ["", *_tell_state(folder, journal), *_tell_reruns(folder, plan)]
     return "\n".join(lines)

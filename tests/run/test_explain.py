@@ -1,0 +1,116 @@
+"""`tamiz explain` tells of every kind of end a document can come to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tamiz.errors import ConfigError
+from tamiz.run.explain import find_document, find_near, tell_story
+from tamiz.store import Folder
+from tests.run.test_build import ROOT, run_tamiz
+
+CACHE = Path.home() / ".cache" / "tamiz"
+
+
+def read_rows(run: Path, pattern: str) -> list[dict[str, Any]]:
+    return [row for path in sorted(run.glob(pattern)) for row in pq.read_table(path).to_pylist()]
+
+
+@pytest.fixture(scope="module")
+def texts() -> dict[str, str | None]:
+    """The sample's texts by origin, from its own files."""
+    folder = ROOT / "src" / "tamiz" / "sample"
+    return {
+        f"{path.name}#{i}": text
+        for path in sorted(folder.glob("*.parquet"))
+        for i, text in enumerate(pq.read_table(path)["text"].to_pylist())
+    }
+
+
+def test_every_outcome_is_told_with_the_text_as_read(cyber: Path, texts: dict[str, str | None]) -> None:
+    lost = {row["doc_id"] for row in read_rows(cyber, "dedup/*/duplicates.parquet")}
+    seen = set()
+    for row in read_rows(cyber, "sift/*/*.verdicts.parquet")[::7]:
+        expected = row["outcome"]
+        if expected == "kept":
+            expected = "duplicate" if row["doc_id"] in lost else "packed"
+        if expected in seen:
+            continue
+        seen.add(expected)
+        story = tell_story(Folder(cyber), row["doc_id"], CACHE)
+        assert story.outcome == expected
+        assert list(story.failed) == row["failed"]
+        assert {m.metric: m.value for m in story.measured} == {m.metric: row[m.metric] for m in story.measured}
+        if expected != "quarantined":
+            assert story.read == texts[row["origin"]]
+        assert {name for m in story.measured for name, _, fails in m.rules if fails} == set(row["failed"])
+    assert seen == {"packed", "duplicate", "rejected", "quarantined"}
+
+
+def test_the_tokens_of_the_longest_document_are_where_it_says(cyber: Path) -> None:
+    rows = read_rows(cyber, "tokens/*/*.parquet")
+    longest = max(rows, key=lambda row: row["n_tokens"])
+    story = tell_story(Folder(cyber), longest["doc_id"], CACHE)
+    there = []
+    for piece in story.pieces:
+        row = pq.read_table(cyber / piece.shard)["input_ids"][piece.row].as_py()
+        there += row[piece.first : piece.past]
+    assert there == longest["input_ids"]
+    assert story.n_tokens == longest["n_tokens"] == len(there)
+    kept = {row["doc_id"]: row["text"] for row in read_rows(cyber, "sift/*/*.kept.parquet")}
+    assert story.decoded == story.kept == kept[longest["doc_id"]]
+
+
+def test_a_duplicate_names_what_it_lost_to(cyber: Path) -> None:
+    for row in read_rows(cyber, "dedup/*/duplicates.parquet")[:5]:
+        story = tell_story(Folder(cyber), row["doc_id"], CACHE)
+        assert story.duplicate is not None
+        assert story.duplicate.doc_id == row["lost_to"].hex()
+        assert story.duplicate.kind == row["kind"]
+        winner = tell_story(Folder(cyber), row["lost_to"], CACHE)
+        assert winner.kept == story.duplicate.text
+
+
+def test_it_is_found_by_the_first_digits_by_url_and_by_a_piece_of_its_text(
+    cyber: Path, texts: dict[str, str | None]
+) -> None:
+    folder = Folder(cyber)
+    verdicts = read_rows(cyber, "sift/*/*.verdicts.parquet")
+    rejected = next(row for row in verdicts if row["outcome"] == "rejected" and row["n_bytes"] > 800)
+    name = rejected["doc_id"]
+    assert find_document(folder, name.hex()[:12], None) == name
+    with pytest.raises(ConfigError, match="no document"):
+        find_document(folder, "0" * 32, None)
+    with pytest.raises(ConfigError, match="hexadecimal"):
+        find_document(folder, "xyz", None)
+    urls = [row["url"] for row in verdicts if row["url"]]
+    once = next(row for row in verdicts if row["url"] and urls.count(row["url"]) == 1)
+    assert find_document(folder, None, once["url"]) == once["doc_id"]
+    words = (texts[rejected["origin"]] or "").split()
+    found = find_near(folder, " ".join(words[20:45]).upper())
+    assert found[0].share > 0.8
+    assert name.hex() in [one.doc_id for one in found if one.share == found[0].share]
+    assert np.all(np.diff([one.share for one in found]) <= 0)
+
+
+def test_the_command_tells_within_80_columns_what_failed_and_what_was_changed(cyber: Path) -> None:
+    verdicts = read_rows(cyber, "sift/*/*.verdicts.parquet")
+    rejected = next(row for row in verdicts if row["outcome"] == "rejected")
+    told = run_tamiz("explain", str(cyber), "--id", rejected["doc_id"].hex())
+    assert told.returncode == 0, told.stderr
+    assert "FAILS" in told.stdout
+    assert "\x1b" not in told.stdout
+    table = told.stdout.split("asked for")[1].split("\n\n")[0].splitlines()
+    assert max(map(len, table)) <= 80
+    redacted = next(row for row in read_rows(cyber, "sift/*/*.kept.parquet") if "email@example.com" in row["text"])
+    told = run_tamiz("explain", str(cyber), "--id", redacted["doc_id"].hex())
+    assert "what line rules and redaction changed" in told.stdout
+    assert any(line.startswith("  +") and "email@example.com" in line for line in told.stdout.splitlines())
+    wrong = run_tamiz("explain", str(cyber))
+    assert wrong.returncode == 2
+    assert "one of --id" in wrong.stderr
