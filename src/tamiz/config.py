@@ -133,6 +133,7 @@ class Dedup(_Model):
     prefer: Annotated[list[str], Field(max_length=200)] = []
     against: list[str] = []
     memory: int | str = "2GB"
+    verify: bool = False
     sample: Annotated[int, Field(ge=0, le=100_000)] = 1000
 
     @property
@@ -152,6 +153,8 @@ class Dedup(_Model):
 
     @model_validator(mode="after")
     def _check(self) -> Dedup:
+        if self.verify and self.minhash is None:
+            raise ValueError("has verify: true without minhash; there are no near copies to verify")
         if self.memory_bytes < MEMORY_MIN:
             raise ValueError(f"has memory {self.memory}; a worker needs at least {MEMORY_MIN // 10**6}MB")
         return self

@@ -27,8 +27,8 @@ from tamiz.store import Folder
 
 SHAPE = MinHashShape(5, 3, 2)
 SETTINGS = DedupSettings(
-    exact=True, shape=SHAPE, scope="run", preference=Preference(), against=(), threshold=0.5, memory=10**9, sample=0,
-    seed=0,
+    exact=True, shape=SHAPE, scope="run", preference=Preference(), against=(), is_verified=False, threshold=0.5,
+    memory=10**9, sample=0, seed=0,
 )  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def write_parts(folder: Path, documents: list[Document], n_parts: int = 5) -> li
         kept = pa.table({"n_bytes": pa.array([d.n_bytes for d in rows], pa.int64())})
         pq.write_table(kept, folder / f"{name}.kept.parquet")
         source = "ab"[number % 2]
-        parts.append(KeptPart(name, source, f"{name}.kept.parquet", f"{name}.bands.parquet", "", len(rows)))
+        parts.append(KeptPart(name, source, f"{name}.kept.parquet", f"{name}.bands.parquet", "", len(rows), 0))
     return parts
 
 

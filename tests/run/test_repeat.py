@@ -53,7 +53,7 @@ def test_documents_with_copies_are_packed_again(tmp_path: Path, length: int) -> 
     assert first_again >= len(expected) - len(held)
     verified = run_tamiz("verify", str(run))
     assert verified.returncode == 0, verified.stdout
-    (path,) = [p for p in run.glob("corpus/train-00000.parquet")]
+    path = run / "corpus" / "train-00000.parquet"
     table = pq.read_table(path)
     pq.write_table(pa.concat_tables([table, table.slice(0, 1)]), path)
     assert run_tamiz("verify", str(run)).returncode == 1

@@ -21,6 +21,7 @@ from tamiz.run.merge import HEADS, NAMED, list_files, read_between, read_doc_ids
 from tamiz.run.partition import Preference
 from tamiz.schema import COPIES, DUPLICATES, I64, U8, U64, check_batch
 from tamiz.store import Folder
+from tamiz.tally import merge_tallies
 
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)  # splitmix64 (Steele et al. 2014)
 _BUCKETS = 20  # the largest are told
@@ -32,7 +33,7 @@ class DedupSettings:
     """What decides which documents are copies. `memory` (bytes of a worker) and `sample` decide nothing.
 
     `against`: directories of older runs with the sift places whose documents win. `threshold`: the Jaccard similarity
-    from which two documents are near copies.
+    from which two documents are near copies; without `is_verified` the bands decide and it is only reported.
     """
 
     exact: bool
@@ -40,6 +41,7 @@ class DedupSettings:
     scope: str
     preference: Preference
     against: tuple[tuple[str, str], ...]
+    is_verified: bool
     threshold: float
     memory: int
     sample: int
@@ -107,7 +109,9 @@ def finish_dedup(
     """Publish what the steps before found, then the records."""
     copies = publish_copies(folder, place, layout, heads)
     duplicates = publish_duplicates(folder, place, settings, layout, list_files(heads, "named"))
-    scopes = {f"scopes/{scope}": sum(done.tally[f"scopes/{scope}"] for done in merged) for scope in SCOPES}
+    counts = merge_tallies(done.tally for done in merged)
+    names = [*(f"scopes/{scope}" for scope in SCOPES), "pairs/compared", "pairs/refused"]
+    scopes = {name: counts[name] for name in names if name in counts}
     buckets = sorted(
         ((size, done.unit.split("-")[1]) for done in bands for size in done.facts["buckets"]), reverse=True
     )

@@ -11,6 +11,15 @@ from typing import Any, Protocol
 
 from tamiz.run.against import list_older_parts
 from tamiz.run.bands import find_band_losers, plan_bands
+from tamiz.run.checking import (
+    DEPTH,
+    CandidateUnit,
+    CompareUnit,
+    SetsUnit,
+    compare_candidates,
+    list_candidates,
+    publish_sets,
+)
 from tamiz.run.dedup import DedupSettings, finish_dedup, sample_pairs
 from tamiz.run.engine import Report
 from tamiz.run.layout import KeptPart, Layout, make_layout
@@ -35,7 +44,7 @@ def find_duplicates(
 ) -> None:
     """Publish duplicates.parquet and copies.parquet under `place`, with their records."""
     older, records = list_older_parts(settings.against)
-    layout = make_layout([*older, *list_kept(list(parts))], settings.memory)
+    layout = make_layout([*older, *list_kept(list(parts))], settings.memory, are_texts_read=settings.is_verified)
     dumps = {dump for record in [*parts, *records] for dump in record.facts["dumps"]}
     work_through(folder, place, settings, layout, tuple(sorted(dumps)), run_units, report)
 
@@ -57,16 +66,44 @@ def work_through(
         for group in groups
     ]
     keys = run_units(work, partition_keys, cuts, report)
-    ranges = plan_bands(root, work, layout, keys, settings.columns, settings.scope, depth=1)
+    depth = DEPTH if settings.is_verified else 1
+    ranges = plan_bands(root, work, layout, keys, settings.columns, settings.scope, depth)
     bands = run_units(work, find_band_losers, ranges, report)
     losers = tuple((done.outputs["losers"].path, done.unit.startswith("losers-exact")) for done in bands)
     own = [group for group in groups if group.is_own]
-    merged = run_units(work, merge_group, [MergeUnit(root, work, group, losers, bounds) for group in own], report)
+    merges = [MergeUnit(root, work, group, losers, bounds) for group in own]
+    if settings.is_verified:
+        merged, scopes = _compare(root, work, settings, layout, merges, run_units, report)
+    else:
+        scopes = merged = run_units(work, merge_group, merges, report)
     pairs = list_files(merged, "pairs")
     theirs = dict(zip((group.index for group in own), pairs, strict=True))
     named = [HeadUnit(root, work, group, pairs, theirs.get(group.index), bounds) for group in groups]
     heads = run_units(work, name_heads, named, report)
-    finish_dedup(folder, place, settings, layout, bands, merged, heads)
+    finish_dedup(folder, place, settings, layout, bands, [*scopes, *merged], heads)
+
+
+def _compare(
+    root: str,
+    work: str,
+    settings: DedupSettings,
+    layout: Layout,
+    merges: Sequence[MergeUnit],
+    run_units: RunUnits,
+    report: Report,
+) -> tuple[list[Done], list[Done]]:
+    """The pairs that are alike, by group, and the records that count the scopes."""
+    assert settings.shape is not None, "checked with the config"
+    bounds, ngram = layout.bounds, settings.shape.ngram
+    listed = run_units(work, list_candidates, [CandidateUnit(merge) for merge in merges], report)
+    candidates = list_files(listed, "candidates")
+    sets = [SetsUnit(root, work, group, candidates, bounds, ngram) for group in layout.groups]
+    files = list_files(run_units(work, publish_sets, sets, report), "sets")
+    units = [
+        CompareUnit(root, work, merge.group, own, files, bounds, ngram, settings.threshold)
+        for merge, own in zip(merges, candidates, strict=True)
+    ]
+    return run_units(work, compare_candidates, units, report), listed
 
 
 def clear_work(folder: Folder, place: str) -> None:

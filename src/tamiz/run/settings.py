@@ -109,6 +109,7 @@ def make_dedup_settings(config: Config, shape: MinHashShape | None, against: Seq
         scope=dedup.scope,
         preference=Preference(tuple(dedup.prefer), metric, descending),
         against=tuple((older.run, older.place) for older in against),
+        is_verified=dedup.verify,
         threshold=threshold,
         memory=dedup.memory_bytes,
         sample=dedup.sample,
@@ -123,6 +124,7 @@ def describe_dedup(settings: DedupSettings, against: Sequence[OlderRun]) -> dict
         "scope": settings.scope,
         "preference": to_plain(settings.preference),
         "against": [older.fingerprint for older in against],
+        "verify": settings.threshold if settings.is_verified else None,
     }
 
 
