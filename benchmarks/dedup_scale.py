@@ -163,7 +163,7 @@ def measure_size(folder: Path, n_documents: int, memory: int, workers: int) -> M
     """Write the band files, then time everything that comes after them."""
     parts = write_parts(folder, n_documents)
     bands_bytes = sum(path.stat().st_size for path in folder.glob("*.bands.parquet"))
-    settings = DedupSettings(True, SHAPE, "run", Preference(), (), False, SHAPE.threshold, memory, 0, 0)
+    settings = DedupSettings(True, SHAPE, "run", Preference(), (), False, None, SHAPE.threshold, memory, 0, 0)
     engine = LocalEngine(workers)
     (folder / "dedup").mkdir()
     watch = _Watch(folder / "dedup")

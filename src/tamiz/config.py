@@ -120,6 +120,12 @@ class KeepMetric(_Model):
     order: Literal["asc", "desc"] = "desc"
 
 
+class Lines(_Model):
+    """Take out the lines that at least `min_copies` documents of a dump have."""
+
+    min_copies: Annotated[int, Field(ge=2)] = 10
+
+
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
@@ -134,6 +140,9 @@ class Dedup(_Model):
     against: list[str] = []
     memory: int | str = "2GB"
     verify: bool = False
+    lines: Lines | None = None
+    index: Literal["sorted", "bloom"] = "sorted"
+    false_positives: Annotated[float, Field(gt=0.0, le=0.01)] = 0.0001
     sample: Annotated[int, Field(ge=0, le=100_000)] = 1000
 
     @property
@@ -155,6 +164,8 @@ class Dedup(_Model):
     def _check(self) -> Dedup:
         if self.verify and self.minhash is None:
             raise ValueError("has verify: true without minhash; there are no near copies to verify")
+        if self.index == "bloom" and (self.verify or self.keep != "first" or self.prefer):
+            raise ValueError("has index: bloom with verify, keep or prefer: a Bloom filter knows only the first one")
         if self.memory_bytes < MEMORY_MIN:
             raise ValueError(f"has memory {self.memory}; a worker needs at least {MEMORY_MIN // 10**6}MB")
         return self
@@ -246,6 +257,8 @@ class Config(_Model):
                 raise ValueError(f"source is {name!r}{_suggest(name, self.sources)}")
         if len(set(self.source_names)) != len(self.source_names):
             raise ValueError(f"source names one source twice: {self.source_names}")
+        if self.dedup.index == "bloom" and self.pack.repeat:
+            raise ValueError("pack.repeat needs the number of copies, which dedup.index: bloom does not know")
         for name in self.dedup.prefer:
             if name not in self.sources:
                 raise ValueError(f"dedup.prefer names {name!r}{_suggest(name, self.sources)}")
@@ -361,7 +374,7 @@ def _explain_error(error: Any) -> str:
 def _known_keys(location: list[str]) -> list[str]:
     """The keys that may stand where `location` ends."""
     sections: dict[str, type[BaseModel]] = {
-        "language": Language, "domain": Domain, "dedup": Dedup, "minhash": MinHash, "keep": KeepMetric,
+        "language": Language, "domain": Domain, "dedup": Dedup, "minhash": MinHash, "keep": KeepMetric, "lines": Lines,
         "pack": Pack, "run": Run,
     }  # fmt: skip
     if len(location) == 1:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from tamiz.run.against import list_older_parts
 from tamiz.run.bands import find_band_losers, plan_bands
+from tamiz.run.bloom import find_met, plan_filters
 from tamiz.run.checking import (
     DEPTH,
     CandidateUnit,
@@ -22,7 +23,7 @@ from tamiz.run.checking import (
 )
 from tamiz.run.dedup import DedupSettings, finish_dedup, sample_pairs
 from tamiz.run.engine import Report
-from tamiz.run.layout import KeptPart, Layout, make_layout
+from tamiz.run.layout import KeptPart, Layout, forecast_dedup, make_layout
 from tamiz.run.ledger import Done
 from tamiz.run.merge import HeadUnit, MergeUnit, list_files, merge_group, name_heads
 from tamiz.run.partition import PartitionUnit, partition_keys
@@ -60,6 +61,9 @@ def work_through(
 ) -> None:
     """All steps with this layout."""
     work = f"{place}/work-{layout.tag}"
+    if settings.false_positives is not None:
+        _meet(folder, place, work, settings, layout, dumps, run_units, report)
+        return
     root, groups, bounds = folder.root, layout.groups, layout.bounds
     cuts = [
         PartitionUnit(root, work, group, settings.columns, layout.n_ranges, dumps, settings.preference)
@@ -81,6 +85,26 @@ def work_through(
     named = [HeadUnit(root, work, group, pairs, theirs.get(group.index), bounds) for group in groups]
     heads = run_units(work, name_heads, named, report)
     finish_dedup(folder, place, settings, layout, bands, [*scopes, *merged], heads)
+
+
+def _meet(
+    folder: Folder,
+    place: str,
+    work: str,
+    settings: DedupSettings,
+    layout: Layout,
+    dumps: tuple[str, ...],
+    run_units: RunUnits,
+    report: Report,
+) -> None:
+    """All steps with Bloom filters: no keys are cut, nobody knows who won."""
+    assert settings.false_positives is not None, "checked by the caller"
+    root, columns, rate = folder.root, settings.columns, settings.false_positives
+    filters = plan_filters(root, work, layout, columns, settings.scope, dumps, rate, settings.memory)
+    bands = run_units(work, find_met, filters, report)
+    losers = tuple((done.outputs["losers"].path, done.unit.startswith("losers-exact")) for done in bands)
+    merges = [MergeUnit(root, work, group, losers, layout.bounds) for group in layout.groups if group.is_own]
+    finish_dedup(folder, place, settings, layout, bands, run_units(work, merge_group, merges, report), [])
 
 
 def _compare(
@@ -116,7 +140,12 @@ def plan_trust(
     folder: Folder, place: str, settings: DedupSettings, duplicates: Done, kept: Sequence[KeptPart]
 ) -> TrustUnit | None:
     """The unit that measures the sample of near copies; None when there is nothing to sample."""
-    if settings.shape is None or not settings.sample or not duplicates.tally["duplicates/near"]:
+    if (
+        settings.shape is None
+        or not settings.sample
+        or settings.false_positives is not None
+        or not duplicates.tally["duplicates/near"]
+    ):
         return None
     pairs = sample_pairs(folder, duplicates.outputs["duplicates"].path, settings.sample, settings.seed)
     if not pairs:
@@ -129,6 +158,18 @@ def plan_trust(
     return TrustUnit(folder.root, place, name, tuple(pairs), chosen, settings.shape.ngram, settings.threshold)
 
 
+def _describe_bloom(settings: DedupSettings, facts: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the Bloom index took, and what sorted ranges would have written."""
+    if settings.false_positives is None:
+        return None
+    saved = forecast_dedup(facts["n_documents"], len(settings.columns), settings.memory).running_bytes
+    return {
+        "false_positives": settings.false_positives,
+        "filter_bytes": facts["filter_bytes"],
+        "saved_bytes": saved,
+    }
+
+
 def collect_facts(settings: DedupSettings, done: Mapping[str, Done]) -> dict[str, Any]:
     """What the report says about how far dedup can be trusted, as plain values."""
     shape = settings.shape
@@ -138,6 +179,7 @@ def collect_facts(settings: DedupSettings, done: Mapping[str, Done]) -> dict[str
         "threshold": settings.threshold,
         "curve": [[s / 20, shape.match_probability(s / 20)] for s in range(1, 21)] if shape else [],
         "scope": settings.scope,
+        "bloom": _describe_bloom(settings, facts),
         "n_older": facts["n_older"],
         "n_compared": facts["n_documents"],
         "buckets": [{"column": column, "documents": size} for size, column in facts["buckets"]],

@@ -31,7 +31,7 @@ _PAIR = [
     pa.field("similarity", pa.float64(), nullable=True),  # null until it is measured or estimated
 ]
 PAIRS = pa.schema(_PAIR)
-NAMED = pa.schema([*_PAIR, pa.field("lost_to", DOC_ID, nullable=False)])
+NAMED = pa.schema([*_PAIR, pa.field("lost_to", DOC_ID, nullable=True)])
 HEADS = pa.schema(
     [
         pa.field("document", pa.int64(), nullable=False),

@@ -67,7 +67,8 @@ def verify_corpus(folder: Folder, cache_dir: Path) -> Verified:
     spelling = make_token_bytes(tokenizer) if tokenizer.is_lossless else None
     context = _Context(folder, manifest, tokenizer, spelling)
     problems = list(_check_files(context))
-    texts = _KeptTexts(folder, list(read_done(folder, record["places"]["sift"]).values()))
+    kept = read_done(folder, record["places"].get("lines", record["places"]["sift"])).values()
+    texts = _KeptTexts(folder, [done for done in kept if "kept" in done.outputs])
     documents = tokens = 0
     for entry in manifest["files"]:
         shard = _verify_shard(context, entry, texts)
