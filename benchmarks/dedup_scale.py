@@ -68,7 +68,7 @@ def make_keys(part: int, n: int) -> U64:
 
 
 def plant(part: int, n: int) -> Planted:
-    """The last fifth of the rows share 3 or all bands, perhaps the exact hash, with rows of an earlier part's others."""
+    """The last fifth of the rows share 3 or all bands, perhaps the exact hash, with others of an earlier part."""
     keys = make_keys(part, n)
     rng = np.random.default_rng((part, 1))
     first = n - int(n * PLANTED)
@@ -102,7 +102,7 @@ def write_parts(folder: Path, n_documents: int) -> list[KeptPart]:
         table = pa.Table.from_arrays(columns, schema=make_bands_schema(SHAPE.bands))
         pq.write_table(table, folder / f"{name}.bands.parquet", compression="zstd", row_group_size=PART_DOCUMENTS)
         pq.write_table(pa.table({"n_bytes": np.full(n, 3000, dtype=np.int64)}), folder / f"{name}.kept.parquet")
-        parts.append(KeptPart(name, "made", f"{name}.kept.parquet", f"{name}.bands.parquet", "", n))
+        parts.append(KeptPart(name, "made", f"{name}.kept.parquet", f"{name}.bands.parquet", "", n, 3000 * n))
     return parts
 
 
@@ -163,7 +163,7 @@ def measure_size(folder: Path, n_documents: int, memory: int, workers: int) -> M
     """Write the band files, then time everything that comes after them."""
     parts = write_parts(folder, n_documents)
     bands_bytes = sum(path.stat().st_size for path in folder.glob("*.bands.parquet"))
-    settings = DedupSettings(True, SHAPE, "run", Preference(), (), SHAPE.threshold, memory, 0, 0)
+    settings = DedupSettings(True, SHAPE, "run", Preference(), (), False, None, SHAPE.threshold, memory, 0, 0)
     engine = LocalEngine(workers)
     (folder / "dedup").mkdir()
     watch = _Watch(folder / "dedup")

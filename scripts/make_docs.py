@@ -31,8 +31,8 @@ One YAML file is one config. Unknown keys, wrong types and impossible values are
 directory.
 """
 
-RULES = """A recipe left out or set to null is off; so is a rule set to null. A document fails a `_min` rule when its metric
-is below the bound, a `_max` rule when it is above; equality passes, and so does a metric that is null.
+RULES = """A recipe left out or set to null is off; so is a rule set to null. A document fails a `_min` rule when its
+metric is below the bound, a `_max` rule when it is above; equality passes, and so does a metric that is null.
 """
 
 EXITS = "Exit codes: 0 done; 1 the run failed; 2 the config or command line is wrong; 130 interrupted, resumable."

@@ -159,7 +159,16 @@ class KeepMetric(_Model):
     """Of copies, the one with the most (`desc`) or least (`asc`) of a metric stays; one that has no value loses."""
 
     metric: str
+    """a column of the verdicts"""
     order: Literal["asc", "desc"] = "desc"
+    """desc keeps the document with the most"""
+
+
+class Lines(_Model):
+    """Take out the lines that at least `min_copies` documents of a dump have."""
+
+    min_copies: Annotated[int, Field(ge=2)] = 10
+    """documents of a dump that have the line"""
 
 
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -182,6 +191,14 @@ class Dedup(_Model):
     """run directories of older runs, whose documents win"""
     memory: int | str = "2GB"
     """what a worker of dedup may use"""
+    verify: bool = False
+    """remove only near copies whose true similarity reaches the threshold"""
+    lines: Lines | None = None
+    """remove lines that stand in many documents of a dump, before copies are looked for"""
+    index: Literal["sorted", "bloom"] = "sorted"
+    """how keys are compared; bloom where sorted ones would not fit the disk"""
+    false_positives: Annotated[float, Field(gt=0.0, le=0.01)] = 0.0001
+    """share of documents that a Bloom filter may take for copies by chance"""
     sample: Annotated[int, Field(ge=0, le=100_000)] = 1000
     """removed near copies whose true similarity is measured"""
 
@@ -202,6 +219,10 @@ class Dedup(_Model):
 
     @model_validator(mode="after")
     def _check(self) -> Dedup:
+        if self.verify and self.minhash is None:
+            raise ValueError("has verify: true without minhash; there are no near copies to verify")
+        if self.index == "bloom" and (self.verify or self.keep != "first" or self.prefer):
+            raise ValueError("has index: bloom with verify, keep or prefer: a Bloom filter knows only the first one")
         if self.memory_bytes < MEMORY_MIN:
             raise ValueError(f"has memory {self.memory}; a worker needs at least {MEMORY_MIN // 10**6}MB")
         return self
@@ -344,6 +365,8 @@ class Config(_Model):
                 raise ValueError(f"source is {name!r}{suggest(name, self.sources)}")
         if len(set(self.source_names)) != len(self.source_names):
             raise ValueError(f"source names one source twice: {self.source_names}")
+        if self.dedup.index == "bloom" and self.pack.repeat:
+            raise ValueError("pack.repeat needs the number of copies, which dedup.index: bloom does not know")
         for name in self.dedup.prefer:
             if name not in self.sources:
                 raise ValueError(f"dedup.prefer names {name!r}{suggest(name, self.sources)}")

@@ -20,6 +20,7 @@ from tamiz.config import (
     HubSource,
     KeepMetric,
     Language,
+    Lines,
     MinHash,
     Pack,
     Quarantine,
@@ -107,7 +108,7 @@ def _known_keys(location: list[str]) -> list[str]:
     """The keys that may stand where `location` ends."""
     sections: dict[str, type[BaseModel]] = {
         "extract": Extract, "language": Language, "domain": Domain, "dedup": Dedup, "minhash": MinHash,
-        "keep": KeepMetric, "pack": Pack, "run": Run, "quarantine": Quarantine, "hub_cache": HubCache,
+        "keep": KeepMetric, "lines": Lines, "pack": Pack, "run": Run, "quarantine": Quarantine, "hub_cache": HubCache,
     }  # fmt: skip
     if len(location) == 1:
         return [name for name in Config.model_fields if name != "folder"]

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamiz.dedup.signature import MinHashShape
+from tamiz.run.bloom import choose_filters
 from tamiz.run.dedup import DedupSettings
 from tamiz.run.deduplication import work_through
 from tamiz.run.engine import Report
@@ -27,8 +28,8 @@ from tamiz.store import Folder
 
 SHAPE = MinHashShape(5, 3, 2)
 SETTINGS = DedupSettings(
-    exact=True, shape=SHAPE, scope="run", preference=Preference(), against=(), threshold=0.5, memory=10**9, sample=0,
-    seed=0,
+    exact=True, shape=SHAPE, scope="run", preference=Preference(), against=(), is_verified=False,
+    false_positives=None, threshold=0.5, memory=10**9, sample=0, seed=0,
 )  # fmt: skip
 
 
@@ -71,7 +72,7 @@ def write_parts(folder: Path, documents: list[Document], n_parts: int = 5) -> li
         kept = pa.table({"n_bytes": pa.array([d.n_bytes for d in rows], pa.int64())})
         pq.write_table(kept, folder / f"{name}.kept.parquet")
         source = "ab"[number % 2]
-        parts.append(KeptPart(name, source, f"{name}.kept.parquet", f"{name}.bands.parquet", "", len(rows)))
+        parts.append(KeptPart(name, source, f"{name}.kept.parquet", f"{name}.bands.parquet", "", len(rows), 0))
     return parts
 
 
@@ -156,6 +157,32 @@ def follow(lost: dict[tuple[str, int], tuple[tuple[str, int], str]], spot: tuple
     while spot in lost:
         spot = lost[spot][0]
     return spot
+
+
+@settings(max_examples=25)
+@given(documents, st.sampled_from(["run", "source", "dump"]), st.integers(0, 2), st.integers(1, 70))
+def test_bloom_filters_remove_the_same_documents(
+    documents: list[Document], scope: str, n_older: int, n_grouped: int
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        parts = write_parts(folder, documents)
+        parts = [replace(part, run=str(folder)) if i < n_older else part for i, part in enumerate(parts)]
+        chosen = replace(SETTINGS, scope=scope, false_positives=1e-9)
+        duplicates, copies = dedup(folder, parts, chosen, 100, n_grouped)
+        seen = {(r["part"], r["row"]): r["kind"] for r in duplicates.to_pylist()}
+        assert seen == {spot: kind for spot, (_, kind) in lose_by_hand(documents, parts, chosen).items()}
+        assert duplicates["lost_to"].null_count == duplicates["lost_to_part"].null_count == len(seen)
+        assert len(copies) == 0
+
+
+def test_filters_too_large_for_the_memory_are_cut_by_key_range() -> None:
+    whole, one = choose_filters(10**8, 15, 1e-4, 2 * 10**9)
+    part, several = choose_filters(10**9, 15, 1e-4, 2 * 10**9)
+    assert one == 1
+    assert several > 1
+    assert part.n_words * 8 < 2 * 10**9
+    assert 10 * whole.n_words == pytest.approx(several * part.n_words, rel=1e-6)
 
 
 def test_the_copies_of_a_run_without_older_ones_sum_to_its_duplicates(tmp_path: Path) -> None:

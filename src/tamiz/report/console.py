@@ -96,6 +96,19 @@ def format_dedup(dedup: Mapping[str, Any]) -> list[str]:
         points = ", ".join(f"{s:.2f}: {curve[s]:.1%}" for s in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9))
         lines += ["", f"{shape['bands']} bands of {shape['rows']}: chance of removal by Jaccard similarity"]
         lines.append(f"  {points}")
+    if dedup["bloom"]:
+        bloom = dedup["bloom"]
+        lines.append(
+            f"Bloom filters: {bloom['filter_bytes'] / 1e6:,.1f} MB instead of {bloom['saved_bytes'] / 1e6:,.1f} MB of "
+            f"sorted keys; at most {bloom['false_positives']:.2%} of the documents are removed by mistake"
+        )
+    if dedup["lines"]:
+        removed = dedup["lines"]
+        lines += [
+            "",
+            f"repeated lines: {removed['removed']:,} removed, {removed['bytes'] / 1e6:,.3f} MB, the most frequent:",
+        ]
+        lines += [f"{line['documents']:>12,}  {line['text'][:60]}" for line in removed["top"][:5]]
     precision, sample = dedup["precision"], dedup["sample"]
     if precision:
         lines.append(

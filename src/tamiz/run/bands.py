@@ -190,7 +190,7 @@ def _join(left: _Entries | None, right: _Entries) -> _Entries:
 def _rank(unit: BandUnit, entries: _Entries) -> tuple[Members, Losers]:
     members = find_members(entries.keys)
     found = entries.take(members.position)
-    sources = _number_sources(unit.source_starts, found.documents)
+    sources = number_sources(unit.source_starts, found.documents)
     dumps = sources * 0 if found.dumps is None else found.dumps
     scopes = (sources, dumps)
     return members, rank_members(members.bucket, found.documents, found.merits, scopes, unit.scope, unit.depth)
@@ -217,7 +217,8 @@ def _reduce(unit: BandUnit, entries: _Entries) -> _Entries:
     return entries.take(~np.isin(entries.documents, documents[times == unit.depth]))
 
 
-def _number_sources(starts: tuple[tuple[int, int], ...], documents: I64) -> I32:
+def number_sources(starts: tuple[tuple[int, int], ...], documents: I64) -> I32:
+    """int32[n]: the number of the source of each document."""
     firsts = np.array([first for first, _ in starts], dtype=np.int64)
     numbers = np.array([number for _, number in starts], dtype=np.int32)
     return numbers[np.searchsorted(firsts, documents, side="right") - 1]

@@ -19,6 +19,7 @@ from tamiz.run.deduplication import clear_work, collect_facts, find_duplicates, 
 from tamiz.run.engine import Engine, Report, Work
 from tamiz.run.journal import Journal
 from tamiz.run.ledger import Done, forget_done, read_done
+from tamiz.run.lines import RULE, collect_lines, remove_lines
 from tamiz.run.local import LocalEngine
 from tamiz.run.pack import pack_shard, plan_shards
 from tamiz.run.plan import Plan, check_same_run, make_plan, publish_plan
@@ -100,10 +101,13 @@ class _Build:
 
     def run(self) -> Summary:
         parts = self.sift()
+        frequent: list[Done] = []
+        if self.config.dedup.lines:
+            parts, frequent = self.drop_lines(parts, self.config.dedup.lines.min_copies)
         dedup = self.dedup(parts)
         tokens = self.tokenize(parts, dedup)
         shards = self.pack(tokens)
-        summary = self.summarize(parts, dedup, tokens, shards)
+        summary = self.summarize(parts, frequent, dedup, tokens, shards)
         publish_corpus(self.folder, self.config, self.plan, open_tokenizer(self.plan.tokens), summary, shards)
         self.journal.close("finished")
         self._publish_report(summary)
@@ -138,6 +142,16 @@ class _Build:
         if not any(done.tally["documents/kept"] for done in parts):
             raise RunError(f"no document passed the rules; {_name_strictest(parts)}")
         return parts
+
+    def drop_lines(self, parts: list[Done], min_copies: int) -> tuple[list[Done], list[Done]]:
+        """The parts without repeated lines, and the records of what those are."""
+        place, plan = self.plan.place("lines"), self.plan
+        total = sum(part.tally["bytes/kept"] for part in parts)
+        with Progress("lines", total, 0, self.journal) as progress:
+            records = remove_lines(
+                self.folder, place, parts, min_copies, plan.sift.shape, plan.dedup.memory, self._run_units, progress.add
+            )
+        return records[: len(parts)], records[len(parts) :]
 
     def dedup(self, parts: list[Done]) -> dict[str, Done]:
         """The records `duplicates` and `copies`, and `trust` if anything was sampled."""
@@ -180,7 +194,14 @@ class _Build:
         with Progress("pack", total, 0, self.journal) as progress:
             return self._run_units(place, pack_shard, units, progress.add)
 
-    def summarize(self, parts: list[Done], dedup: dict[str, Done], tokens: list[Done], shards: list[Done]) -> Summary:
+    def summarize(
+        self,
+        parts: list[Done],
+        frequent: list[Done],
+        dedup: dict[str, Done],
+        tokens: list[Done],
+        shards: list[Done],
+    ) -> Summary:
         sift: dict[str, Tally] = {source.spec.name: {} for source in self.plan.sources}
         for done in parts:
             name = done.facts["source"]
@@ -195,12 +216,12 @@ class _Build:
             facts=facts,
             sift=sift,
             dedup=dedup["duplicates"].tally,
-            dedup_facts=collect_facts(self.plan.dedup, dedup),
+            dedup_facts={**collect_facts(self.plan.dedup, dedup), "lines": collect_lines(parts, frequent)},
             tokens=merge_tallies(done.tally for done in tokens),
             shards=[done.facts for done in shards],
             damage=list_damage(parts),
             sequence_length=self.plan.pack.sequence_length,
-            rules=[rule.name for rule in self.plan.sift.rules],
+            rules=[rule.name for rule in self.plan.sift.rules] + [RULE] * bool(frequent),
         )
 
     def _publish_report(self, summary: Summary) -> None:

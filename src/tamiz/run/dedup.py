@@ -19,8 +19,9 @@ from tamiz.run.layout import Group, KeptPart, Layout
 from tamiz.run.ledger import Done, record_done
 from tamiz.run.merge import HEADS, NAMED, list_files, read_between, read_doc_ids
 from tamiz.run.partition import Preference
-from tamiz.schema import COPIES, DUPLICATES, I64, U8, U64, check_batch
+from tamiz.schema import COPIES, DOC_ID, DUPLICATES, I64, U8, U64, check_batch
 from tamiz.store import Folder
+from tamiz.tally import merge_tallies
 
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)  # splitmix64 (Steele et al. 2014)
 _BUCKETS = 20  # the largest are told
@@ -32,7 +33,8 @@ class DedupSettings:
     """What decides which documents are copies. `memory` (bytes of a worker) and `sample` decide nothing.
 
     `against`: directories of older runs with the sift places whose documents win. `threshold`: the Jaccard similarity
-    from which two documents are near copies.
+    from which two documents are near copies; without `is_verified` the bands decide and it is only reported.
+    `false_positives`: the promise of a Bloom index, None for a sorted one.
     """
 
     exact: bool
@@ -40,6 +42,8 @@ class DedupSettings:
     scope: str
     preference: Preference
     against: tuple[tuple[str, str], ...]
+    is_verified: bool
+    false_positives: float | None
     threshold: float
     memory: int
     sample: int
@@ -105,13 +109,23 @@ def finish_dedup(
     heads: Sequence[Done],
 ) -> None:
     """Publish what the steps before found, then the records."""
+    is_known = settings.false_positives is None
     copies = publish_copies(folder, place, layout, heads)
-    duplicates = publish_duplicates(folder, place, settings, layout, list_files(heads, "named"))
-    scopes = {f"scopes/{scope}": sum(done.tally[f"scopes/{scope}"] for done in merged) for scope in SCOPES}
+    named = list_files(heads, "named") if is_known else list_files(merged, "pairs")
+    duplicates = publish_duplicates(folder, place, settings, layout, named)
+    counts = merge_tallies(done.tally for done in merged)
+    counted = SCOPES if is_known else (settings.scope,)
+    names = [*(f"scopes/{scope}" for scope in counted), "pairs/compared", "pairs/refused"]
+    scopes = {name: counts[name] for name in names if name in counts}
     buckets = sorted(
         ((size, done.unit.split("-")[1]) for done in bands for size in done.facts["buckets"]), reverse=True
     )
-    facts = {"n_documents": layout.n_documents, "n_older": layout.n_older, "buckets": buckets[:_BUCKETS]}
+    facts = {
+        "n_documents": layout.n_documents,
+        "n_older": layout.n_older,
+        "buckets": buckets[:_BUCKETS],
+        "filter_bytes": sum(done.facts.get("filter_bytes", 0) for done in bands),
+    }
     record_done(folder, place, copies)
     record_done(folder, place, Done("duplicates", duplicates.outputs, {**duplicates.tally, **scopes}, facts))
 
@@ -132,7 +146,7 @@ def publish_duplicates(
         for group in layout.groups:
             if not group.is_own:
                 continue
-            found = [read_between(folder, path, "loser", group.first, group.past) for path in named]
+            found = [_add_names(read_between(folder, path, "loser", group.first, group.past)) for path in named]
             pairs = pa.concat_tables([NAMED.empty_table(), *found]).sort_by("loser").combine_chunks()
             for part, table in _cut_parts(folder, group, pairs, settings, spots, tally):
                 check_batch(table, DUPLICATES, "dedup -> pack")
@@ -140,6 +154,13 @@ def publish_duplicates(
                 if len(table):
                     writer.write_table(table)
     return Done("duplicates", {"duplicates": file.output}, dict(tally))
+
+
+def _add_names(pairs: pa.Table) -> pa.Table:
+    """PAIRS, where a Bloom filter knows no names, to NAMED."""
+    if pairs.num_columns == len(NAMED):
+        return pairs
+    return pairs.append_column(NAMED.field("lost_to"), pa.nulls(len(pairs), DOC_ID))
 
 
 def _cut_parts(
@@ -182,9 +203,7 @@ def _make_rows(
     columns = {
         "part": pa.array([part.name] * n, pa.string()),
         "row": pa.array(rows),
-        "doc_id": _take_names(read_doc_ids(folder, part.bands), rows)
-        if n
-        else pa.array([], DUPLICATES.field("doc_id").type),
+        "doc_id": _take_names(read_doc_ids(folder, part.bands), rows) if n else pa.array([], DOC_ID),
         "lost_to": pairs.column("lost_to"),
         "lost_to_run": runs,
         "lost_to_part": parts,
@@ -198,9 +217,7 @@ def _make_rows(
 
 def _take_names(names: np.ndarray[tuple[int, int], np.dtype[np.uint8]], rows: I64) -> pa.Array:
     chosen: U8 = np.ascontiguousarray(names[rows])
-    return pa.FixedSizeBinaryArray.from_buffers(
-        DUPLICATES.field("doc_id").type, len(rows), [None, pa.py_buffer(chosen)]
-    )
+    return pa.FixedSizeBinaryArray.from_buffers(DOC_ID, len(rows), [None, pa.py_buffer(chosen)])
 
 
 class _Spots:
@@ -209,13 +226,16 @@ class _Spots:
     def __init__(self, layout: Layout) -> None:
         parts = [part for group in layout.groups for part in group.parts]
         self._firsts = np.cumsum([0, *(part.n_kept for part in parts)])[:-1]
+        self._n_documents = layout.n_documents
         self._names = pa.array([part.name for part in parts], pa.string())
         self._runs = pa.array([part.run for part in parts], pa.string())
 
     def find(self, index: I64) -> tuple[pa.Array, pa.Array, pa.Array]:
-        """(run, part, row) columns."""
+        """(run, part, row) columns, null for the document behind the last: nobody knows which."""
         at = np.searchsorted(self._firsts, index, side="right") - 1
-        return self._runs.take(pa.array(at)), self._names.take(pa.array(at)), pa.array(index - self._firsts[at])
+        unknown = index >= self._n_documents
+        place = pa.array(at, mask=unknown)
+        return self._runs.take(place), self._names.take(place), pa.array(index - self._firsts[at], mask=unknown)
 
 
 def publish_copies(folder: Folder, place: str, layout: Layout, heads: Sequence[Done]) -> Done:
@@ -241,7 +261,7 @@ def publish_copies(folder: Folder, place: str, layout: Layout, heads: Sequence[D
         folder.publish(f"{place}/copies.parquet") as file,
         pq.ParquetWriter(file, COPIES, compression="zstd") as writer,
     ):
-        for group, path in zip(layout.groups, list_files(heads, "heads"), strict=True):
+        for group, path in zip(layout.groups, list_files(heads, "heads"), strict=bool(heads)):
             documents, counts, own = _read_heads(folder, path)
             documents, counts = documents[own == NONE], counts[own == NONE]
             counts = (

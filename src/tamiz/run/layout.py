@@ -16,13 +16,15 @@ from tamiz.store import Folder
 
 INTERPRETER_BYTES = 400 << 20  # of a worker before its first document: Python, numpy, pyarrow, the loaded kernels
 DOCUMENT_BYTES = 112  # per key while a range is sorted, if every document is a member of a bucket (measured: up to 96)
+SHINGLE_BYTES = 6  # of memory per byte of text while shingle sets are compared: 8 per word, and copies of them
 GROUP_DOCUMENTS = 4_000_000  # more make fewer files, fewer make more units to share among workers
 _FILE_BYTES = 16  # per document and key: in the part's bands 8, while it runs as many again with its row
 
 
 @dataclass(frozen=True)
 class KeptPart:
-    """One part as dedup sees it: its name, its source, where its files are, and how many documents it kept.
+    """One part as dedup sees it: its name, its source, where its files are, and how many documents it kept,
+    with how many bytes of text.
 
     `run`: the directory of the older run it belongs to, None for this run.
     """
@@ -33,6 +35,7 @@ class KeptPart:
     bands: str
     verdicts: str
     n_kept: int
+    n_bytes: int
     run: str | None = None
 
     def open_folder(self, folder: Folder) -> Folder:
@@ -106,23 +109,30 @@ def count_ranges(n_documents: int, n_sorted: int) -> int:
     return int(1 << max(0, needed - 1).bit_length())
 
 
-def make_layout(parts: Sequence[KeptPart], memory: int) -> Layout:
-    """The layout of these parts (older runs' first) for workers of `memory` bytes."""
+def make_layout(parts: Sequence[KeptPart], memory: int, *, are_texts_read: bool = False) -> Layout:
+    """The layout of these parts (older runs' first) for workers of `memory` bytes.
+
+    `are_texts_read`: a group's shingles have to lie in memory too.
+    """
     n_sorted = count_sorted(memory)
-    return cut_layout(parts, n_sorted, min(GROUP_DOCUMENTS, n_sorted))
+    n_bytes = (memory - INTERPRETER_BYTES) // SHINGLE_BYTES if are_texts_read else None
+    return cut_layout(parts, n_sorted, min(GROUP_DOCUMENTS, n_sorted), n_bytes)
 
 
-def cut_layout(parts: Sequence[KeptPart], n_sorted: int, n_grouped: int) -> Layout:
-    """Groups of at most `n_grouped` documents (or one part), ranges of at most `n_sorted`."""
+def cut_layout(parts: Sequence[KeptPart], n_sorted: int, n_grouped: int, n_bytes: int | None = None) -> Layout:
+    """Groups of at most `n_grouped` documents and `n_bytes` of text (or one part), ranges of at most `n_sorted`."""
     groups: list[Group] = []
+    size = 0
     gathered: list[KeptPart] = []
     first = count = 0
     for part in parts:
-        if gathered and (count + part.n_kept > n_grouped or part.run != gathered[0].run):
+        is_full = count + part.n_kept > n_grouped or (n_bytes is not None and size + part.n_bytes > n_bytes)
+        if gathered and (is_full or part.run != gathered[0].run):
             groups.append(Group(len(groups), first, count, tuple(gathered)))
-            first, count, gathered = first + count, 0, []
+            first, count, size, gathered = first + count, 0, 0, []
         gathered.append(part)
         count += part.n_kept
+        size += part.n_bytes
     if gathered:
         groups.append(Group(len(groups), first, count, tuple(gathered)))
     n_documents = groups[-1].past if groups else 0

@@ -31,7 +31,7 @@ _PAIR = [
     pa.field("similarity", pa.float64(), nullable=True),  # null until it is measured or estimated
 ]
 PAIRS = pa.schema(_PAIR)
-NAMED = pa.schema([*_PAIR, pa.field("lost_to", DOC_ID, nullable=False)])
+NAMED = pa.schema([*_PAIR, pa.field("lost_to", DOC_ID, nullable=True)])
 HEADS = pa.schema(
     [
         pa.field("document", pa.int64(), nullable=False),
@@ -83,14 +83,8 @@ class HeadUnit:
 def merge_group(unit: MergeUnit, report: Report) -> Done:
     """Work one unit: publish PAIRS of the group, a row group per group of winners; count what each scope removes."""
     folder = Folder(unit.folder)
-
-    def read(exact: bool) -> Iterator[Losers]:
-        for path, is_exact in unit.losers:
-            if is_exact == exact:
-                table = read_between(folder, path, "loser", unit.group.first, unit.group.past)
-                yield Losers(*(table.column(name).to_numpy() for name in table.schema.names))
-
-    verdicts = merge_losers(unit.group.n_documents, read(True), read(False), unit.group.first)
+    exact, near = (read_losers(folder, unit, is_exact) for is_exact in (True, False))
+    verdicts = merge_losers(unit.group.n_documents, exact, near, unit.group.first)
     lost = np.flatnonzero(verdicts.lost_to != NONE)
     columns = [
         pa.array(lost + unit.group.first),
@@ -105,12 +99,20 @@ def merge_group(unit: MergeUnit, report: Report) -> Done:
     return done
 
 
+def read_losers(folder: Folder, unit: MergeUnit, exact: bool) -> Iterator[Losers]:
+    """The losers of the group, range by range, of the exact hash or of the bands."""
+    for path, is_exact in unit.losers:
+        if is_exact == exact:
+            table = read_between(folder, path, "loser", unit.group.first, unit.group.past)
+            yield Losers(*(table.column(name).to_numpy() for name in table.schema.names))
+
+
 def publish_pairs(
     folder: Folder, place: str, name: str, pairs: pa.Table, bounds: Bounds, tally: dict[str, int]
 ) -> Done:
     """Publish PAIRS in row groups by the winner's group, within them by loser; their number by kind is counted."""
     with folder.publish(f"{place}/{name}.parquet") as file:
-        _write_sorted(file, pairs, PAIRS, "winner", bounds)
+        write_sorted(file, pairs, PAIRS, "winner", bounds)
     n_exact = int(pairs.column("is_exact").to_numpy().sum())
     tally = {**tally, "duplicates/exact": n_exact, "duplicates/near": len(pairs) - n_exact}
     done = Done(name, {"pairs": file.output}, tally)
@@ -127,7 +129,7 @@ def name_heads(unit: HeadUnit, report: Report) -> Done:
     winner = pairs.column("winner").to_numpy()
     named = pairs.append_column(NAMED.field("lost_to"), _read_names(folder, unit.group, winner - first))
     with folder.publish(f"{unit.place}/{unit.name}.parquet") as file:
-        _write_sorted(file, named, NAMED, "loser", unit.bounds)
+        write_sorted(file, named, NAMED, "loser", unit.bounds)
     documents, counts = np.unique(winner, return_counts=True)
     lost_to = np.full(len(documents), NONE, dtype=np.int64)
     if unit.own is not None and len(documents):
@@ -166,8 +168,8 @@ def read_between(folder: Folder, path: str, column: str, first: int, past: int) 
     return table if inside.all() else table.filter(pa.array(inside))
 
 
-def _write_sorted(file: pa.PythonFile, table: pa.Table, schema: pa.Schema, column: str, bounds: Bounds) -> None:
-    """A row group per group of `column`, within it by loser."""
+def write_sorted(file: pa.PythonFile, table: pa.Table, schema: pa.Schema, column: str, bounds: Bounds) -> None:
+    """Write a row group per group of `column`, within it by loser."""
     firsts = np.array([first for first, _ in bounds], dtype=np.int64)
     group = np.searchsorted(firsts, table.column(column).to_numpy(), side="right")
     order = np.lexsort((table.column("loser").to_numpy(), group))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -118,7 +118,7 @@ def find_slice(done: Done, group: Group, column: str, index: int) -> Slice:
 def _cut_column(
     folder: Folder, unit: PartitionUnit, column: str, extras: dict[str, npt.NDArray[np.generic]], schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    keys, rows = _read_keys(folder, unit.group, column)
+    keys, rows = read_keys(folder, unit.group.parts, column)
     if unit.n_ranges > 1:
         shift = np.uint64(64 - (unit.n_ranges.bit_length() - 1))
         ranges = (keys >> shift).astype(np.uint16 if unit.n_ranges <= 1 << 16 else np.uint32)
@@ -133,9 +133,10 @@ def _cut_column(
         yield pa.Table.from_arrays(columns, schema=schema)
 
 
-def _read_keys(folder: Folder, group: Group, column: str) -> tuple[U64, npt.NDArray[np.uint32]]:
+def read_keys(folder: Folder, parts: Sequence[KeptPart], column: str) -> tuple[U64, npt.NDArray[np.uint32]]:
+    """The keys of consecutive parts, and each one's row among their documents; documents without a key left out."""
     keys, rows, first = [np.zeros(0, dtype=np.uint64)], [np.zeros(0, dtype=np.uint32)], 0
-    for part in group.parts:
+    for part in parts:
         with part.open_folder(folder).open(part.bands) as file:
             values = pq.read_table(file, columns=[column]).column(0).combine_chunks()
         if values.null_count:
@@ -157,7 +158,7 @@ def _read_extras(folder: Folder, unit: PartitionUnit) -> dict[str, npt.NDArray[n
         extras["merit"] = np.concatenate([np.zeros(0, dtype=np.uint64), *merits])
     if unit.dumps:
         names = pa.array(unit.dumps, pa.string())
-        dumps = [_read_dumps(folder, part, names) for part in unit.group.parts]
+        dumps = [read_dumps(folder, part, names) for part in unit.group.parts]
         extras["dump"] = np.concatenate([np.zeros(0, dtype=np.int32), *dumps])
     return extras
 
@@ -180,13 +181,16 @@ def _read_values(folder: Folder, part: KeptPart, metric: str) -> npt.NDArray[np.
             column = pq.read_table(file, columns=["n_bytes"]).column(0)
     else:
         with folder.open(part.verdicts) as file:
-            table = pq.read_table(file, columns=[metric, "outcome"])
-        column = table.filter(pc.equal(table.column("outcome"), "kept")).column(0)
+            table = pq.read_table(file, columns=[metric, "doc_id"])
+        with folder.open(part.bands) as file:
+            names = pq.read_table(file, columns=["doc_id"]).column(0)
+        column = table.column(0).take(pc.index_in(names, value_set=table.column("doc_id")))
     values: npt.NDArray[np.float64] = column.cast(pa.float64()).to_numpy()  # null becomes NaN
     return values
 
 
-def _read_dumps(folder: Folder, part: KeptPart, names: pa.Array) -> I32:
+def read_dumps(folder: Folder, part: KeptPart, names: pa.Array) -> I32:
+    """int32[n_kept]: the place of each document's dump in `names`, -1 for none."""
     with part.open_folder(folder).open(part.bands) as file:
         column = pq.read_table(file, columns=["dump"], read_dictionary=["dump"]).column(0).combine_chunks()
     number = pc.fill_null(pc.index_in(column.dictionary, value_set=names), _NO_DUMP).to_numpy()

@@ -12,6 +12,7 @@ from tamiz.config import Config
 from tamiz.errors import ConfigError, SourceError
 from tamiz.pack.shards import choose_dtype
 from tamiz.run.against import find_older_runs, list_older_parts
+from tamiz.run.bloom import choose_filters, share_rate
 from tamiz.run.dedup import DedupSettings
 from tamiz.run.fingerprint import dump_canonical, make_fingerprint, to_plain
 from tamiz.run.layout import forecast_dedup
@@ -94,7 +95,11 @@ def make_plan(config: Config, folder: Folder, cache_dir: Path, part_bytes: int =
         for source in sources
     ]
     inputs: dict[str, dict[str, Any]] = {"sift": {**describe_sift(sift), "part_bytes": part_bytes, "sources": read}}
-    inputs["dedup"] = {"sift": make_fingerprint(inputs["sift"]), **describe_dedup(dedup, against)}
+    upstream = "sift"
+    if config.dedup.lines:
+        inputs["lines"] = {"sift": make_fingerprint(inputs["sift"]), "min_copies": config.dedup.lines.min_copies}
+        upstream = "lines"
+    inputs["dedup"] = {upstream: make_fingerprint(inputs[upstream]), **describe_dedup(dedup, against)}
     inputs["tokens"] = {
         "dedup": make_fingerprint(inputs["dedup"]),
         "tokenizer": tokenizer.fingerprint,
@@ -198,12 +203,26 @@ def _describe_dedup(plan: Plan) -> list[str]:
     older = sum(part.n_kept for part in list_older_parts(plan.dedup.against)[0])
     forecast = forecast_dedup(own + older, len(plan.dedup.columns), plan.dedup.memory)
     against = f" and {older:,} of older runs" if older else ""
+    if plan.dedup.false_positives is not None:
+        return _describe_filters(plan, own, older, forecast.running_bytes)
     n_keys, allowed = len(plan.dedup.columns), plan.dedup.memory / 1e6
     bands, running = forecast.bands_bytes / 1e6, forecast.running_bytes / 1e6
     return [
         f"dedup: at most {own:,} documents{against}, {n_keys} keys each, in {forecast.n_ranges} key ranges",
         f"  memory {forecast.worker_bytes / 1e6:,.0f} MB for each worker (dedup.memory {allowed:,.0f} MB)",
         f"  disk {bands:,.1f} MB of band files, and {running:,.1f} MB more while it runs",
+    ]
+
+
+def _describe_filters(plan: Plan, own: int, older: int, saved: int) -> list[str]:
+    n_keys, rate = len(plan.dedup.columns), plan.dedup.false_positives or 0.0
+    shape, count = choose_filters(own + older, n_keys, rate, plan.dedup.memory)
+    n_bits = shape.n_words * 64 * count / max(1, own + older)
+    return [
+        f"dedup: at most {own + older:,} documents, {n_keys} Bloom filters of {n_bits:.1f} bits a document, "
+        f"{shape.n_words * 8 * count / 1e6:,.1f} MB each in {count} ranges",
+        f"  false positives: at most {rate:.2%} of the documents ({share_rate(rate, n_keys):.2e} a filter)",
+        f"  disk: nothing but the band files; sorted ranges would take {saved / 1e6:,.1f} MB more while it runs",
     ]
 
 

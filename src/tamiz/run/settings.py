@@ -115,6 +115,8 @@ def make_dedup_settings(config: Config, shape: MinHashShape | None, against: Seq
         scope=dedup.scope,
         preference=Preference(tuple(dedup.prefer), metric, descending),
         against=tuple((older.run, older.place) for older in against),
+        is_verified=dedup.verify,
+        false_positives=dedup.false_positives if dedup.index == "bloom" else None,
         threshold=threshold,
         memory=dedup.memory_bytes,
         sample=dedup.sample,
@@ -129,6 +131,8 @@ def describe_dedup(settings: DedupSettings, against: Sequence[OlderRun]) -> dict
         "scope": settings.scope,
         "preference": to_plain(settings.preference),
         "against": [older.fingerprint for older in against],
+        "bloom": settings.false_positives,
+        "verify": settings.threshold if settings.is_verified else None,
     }
 
 

@@ -169,6 +169,7 @@ def list_kept(records: list[Done]) -> list[KeptPart]:
             bands=d.outputs["bands"].path,
             verdicts=d.outputs["verdicts"].path,
             n_kept=d.tally["documents/kept"],
+            n_bytes=d.tally["bytes/kept"],
         )
         for d in ordered
     ]

@@ -68,7 +68,8 @@ def verify_corpus(folder: Folder, cache_dir: Path) -> Verified:
     spelling = make_token_bytes(tokenizer) if tokenizer.is_lossless else None
     context = _Context(folder, manifest, tokenizer, spelling)
     problems = list(_check_files(context))
-    kept = {part.name: part for part in list_kept(list(read_done(folder, record["places"]["sift"]).values()))}
+    published = read_done(folder, record["places"].get("lines", record["places"]["sift"])).values()
+    kept = {part.name: part for part in list_kept([part for part in published if "kept" in part.outputs])}
     shards = read_done(folder, record["places"]["pack"])
     documents = tokens = 0
     for entry in manifest["files"]:
