@@ -6,7 +6,6 @@ import pytest
 
 from tamiz.errors import BalanceError
 from tamiz.report.console import format_summary
-from tamiz.report.page import render_page
 from tamiz.report.summary import Summary, build_summary
 
 RULE = "c4.n_sentences_min"
@@ -82,11 +81,3 @@ def test_the_console_fits_eighty_columns_and_names_what_matters() -> None:
     text = "\n".join(lines)
     assert all(part in text for part in ("bad_json", RULE, "held out for validation: 1 documents, 20 tokens"))
     assert "language.keep" not in text
-
-
-def test_the_page_shows_hostile_names_as_text_and_asks_for_nothing() -> None:
-    page = render_page(make())
-    assert "<b>x</b>" not in page
-    assert "&lt;b&gt;x&lt;/b&gt;" in page
-    assert "<script" not in page
-    assert "http" not in page

@@ -136,7 +136,8 @@ class _Draft:
 
 def read_page(record: Record) -> Page | str:
     """The page or text of a record, or the reason why it is none and is left out."""
-    if not record.headers:
+    if not record.headers or record.damage == "warc_bad_packing":
+        # How much is unpacked before damage shows depends on where reading began, so what it says is not used.
         return Page(None, quarantine=record.damage)
     kind = record.headers.get("warc-type", "").lower()
     if kind in _LEFT_OUT:
