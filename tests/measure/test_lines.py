@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
-from made_words import TEXTS, read_decisions, read_real_texts, split_words
 
 from tamiz.measure.chars import TERMINAL, flags_of, load_chars
 from tamiz.measure.lines import Lines, measure_lines
 from tamiz.measure.words import scan_words
 from tamiz.schema import view_text
+from tests.measure.made_words import TEXTS, read_decisions, read_real_texts, split_words
 
 
 def measure(texts: list[str], n_words: list[int]) -> Lines:

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
-from made_words import TEXTS, make_words, read_decisions, read_real_texts, split_words
 
 from tamiz.measure.repetition import measure_repetition
 from tamiz.measure.words import scan_words
 from tamiz.schema import view_text
+from tests.measure.made_words import TEXTS, make_words, read_decisions, read_real_texts, split_words
 
 
 def find_repeats(items: list[str]) -> list[str]:

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
-from made_words import TEXTS, is_symbol, make_words, read_decisions, read_real_texts, split_words
 
 from tamiz.measure.surface import Surface, measure_surface
 from tamiz.measure.words import STOP_WORDS, scan_words
 from tamiz.schema import view_text
+from tests.measure.made_words import TEXTS, is_symbol, make_words, read_decisions, read_real_texts, split_words
 
 
 def divide(a: float, b: float) -> float:
