@@ -127,13 +127,15 @@ def main() -> None:
         print(f"{n:,} documents, {len(os.sched_getaffinity(0))} cores")
         worst = 0.0
         for name, options in QUESTIONS.items():
-            start = time.monotonic()
+            start, used = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
             command = [Path(sys.executable).with_name("tamiz"), "whatif", folder, *options]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             seconds = time.monotonic() - start
-            peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024  # the most of all so far
+            now = resource.getrusage(resource.RUSAGE_CHILDREN)
+            peak = now.ru_maxrss / 1024  # the most of all so far
+            cpu = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
             worst = max(worst, seconds)
-            print(f"{name:14}{seconds:8.2f} s   peak memory so far {peak:,.0f} MB")
+            print(f"{name:14}{seconds:8.2f} s {cpu:6.1f} CPU-s   peak memory so far {peak:,.0f} MB")
         start = time.monotonic()
         subprocess.run([command[0], "report", folder], check=True, stdout=subprocess.DEVNULL)
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024

@@ -29,7 +29,7 @@ def read_ends(run: Path) -> dict[bytes, tuple[str, str]]:
 
 def test_what_entered_and_left_is_counted_right(cyber: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
-    changes = ("domain.score_min=0", "domain.terms_min=0", "rules.gopher_quality.n_words_max=500", "dedup.minhash=null")
+    changes = ("domain.score_min=0", "domain.terms_min=0", "rules.gopher_quality.n_words_max=300", "dedup.minhash=null")
     built = build(other, *(part for change in changes for part in ("--set", change)))
     assert built.returncode == 0, built.stderr
     comparison = compare_runs(Folder(cyber), Folder(other))
@@ -49,7 +49,7 @@ def test_what_entered_and_left_is_counted_right(cyber: Path, tmp_path: Path) -> 
         'minhash: {"bands": 14, "ngram": 5, "rows": 8} -> null',
         "rules.domain.score_min: 15 -> 0",
         "rules.domain.terms_min: 2 -> 0",
-        "rules.gopher_quality.n_words_max: 100000 -> 500",
+        "rules.gopher_quality.n_words_max: 100000 -> 300",
     }
     for moved in comparison.left:
         assert moved.why == b[bytes.fromhex(moved.doc_id)][1]

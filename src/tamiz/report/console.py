@@ -60,9 +60,9 @@ def format_summary(summary: Summary) -> str:
     lines += format_dedup(summary["dedup"]) if summary["dedup"] else []
     failed = {rule: counts for rule, counts in summary["rules"].items() if counts["failed"]}
     if failed:
-        lines += ["", f"{'documents that fail a rule':44}{'failed':>12}{'alone':>12}{'first':>12}"]
+        lines += ["", f"{'documents that fail a rule':47}{'failed':>11}{'alone':>11}{'first':>11}"]
         for rule, counts in failed.items():
-            lines.append(f"{rule:44}{counts['failed']:>12,}{counts['alone']:>12,}{counts['first']:>12,}")
+            lines.append(f"{rule:47}{counts['failed']:>11,}{counts['alone']:>11,}{counts['first']:>11,}")
     if summary["quarantine"]:
         lines += ["", f"{'quarantined, by reason':44}{'documents':>12}"]
         lines += [f"{reason:44}{count:>12,}" for reason, count in summary["quarantine"].items()]

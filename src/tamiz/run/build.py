@@ -88,8 +88,8 @@ def _report_failure(folder: Folder, say: Say) -> None:
     """The page of a run that failed; nothing that goes wrong with it may hide why the run did."""
     try:
         publish_report(folder)
-    except (TamizError, OSError, ValueError) as error:
-        say(f"the report could not be made: {error}")
+    except Exception as error:  # whatever it is, the failure of the run is what the user must see
+        say(f"the report could not be made: {type(error).__name__}: {error}")
 
 
 class _Build:
