@@ -153,6 +153,11 @@ def read_peak() -> int:
     return int(line.split()[1]) << 10
 
 
+def forget_peak() -> None:
+    """From now on the peak is that of what comes."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
 def work_watched(task: tuple[Callable[[Any, Report], Done], Any], report: Report) -> tuple[Done, int]:
     """Work a unit; its record, and the worker's peak so far."""
     work, unit = task
@@ -177,7 +182,7 @@ def measure_size(folder: Path, n_documents: int, memory: int, workers: int) -> M
         return [done[unit.name] for unit in units]
 
     worker_bytes = 0
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of making the files
+    forget_peak()  # that of making the files
     before = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     started = time.monotonic()
     try:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +119,27 @@ def test_files_are_looked_for_beside_the_config_first(tmp_path: Path, monkeypatc
     assert config.find_file("terms.tsv", "domain.lexicon").read_text() == "beside"
     with pytest.raises(ConfigError, match=r"domain\.lexicon: no file 'nix\.tsv'"):
         config.find_file("nix.tsv", "domain.lexicon")
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("dedup.memory=2 gigs", "dedup.memory"),
+        ("dedup.memory=100MB", "a worker needs at least 600MB"),
+        ("dedup.keep={metric: n_words, order: up}", "order"),
+        ("dedup.prefer=[smaple]", "did you mean 'sample'"),
+        ("dedup={verify: true, minhash: null}", "no near copies to verify"),
+        ("dedup={index: bloom, keep: longest}", "knows only the first one"),
+        ("dedup.scope=dumps", "dedup.scope"),
+        ("pack.repeat={2: 3, 5: 2}", "pack.repeat"),
+    ],
+)
+def test_impossible_dedup_is_refused(override: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        load_config(CONFIGS / "cyber.yaml", [override])
+
+
+def test_memory_is_bytes_or_a_size() -> None:
+    for text, n_bytes in {"2GB": 2 * 10**9, "800 mb": 8 * 10**8, "1.5TB": 15 * 10**11, "700000000": 7 * 10**8}.items():
+        config = load_config(CONFIGS / "cyber.yaml", [f"dedup.memory={text}"])
+        assert config.dedup.memory_bytes == n_bytes

@@ -21,7 +21,7 @@ def test_documents_with_copies_are_packed_again(tmp_path: Path, length: int) -> 
     write_source(tmp_path, "a", make_texts(5, 80))
     config = {
         "name": "again", "source": "a", "sources": {"a": {"kind": "parquet", "paths": ["a/*.parquet"]}},
-        "pack": {"sequence_length": length, "holdout": 0.1, "repeat": {1: 2, 3: 4}, "shard_tokens": 9000},
+        "pack": {"sequence_length": length, "holdout": 0.1, "repeat": {1: 2, 3: 4}, "shard_tokens": 3000},
         "run": {"workers": 1},
     }  # fmt: skip
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(config))
