@@ -38,7 +38,12 @@ if __name__ == "__main__":
 @pytest.fixture(scope="module", params=["gz", "zst"])
 def stream(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sample's texts forty times, their words shuffled within sentences, in one packed file."""
-    texts = [t for path in sorted(SAMPLE.glob("*.parquet")) for t in pq.read_table(path)["text"].to_pylist() if t]
+    texts = [
+        t
+        for path in sorted(SAMPLE.glob("*.parquet"))
+        for t in pq.read_table(path)["text"].to_pylist()
+        if t and t.strip()
+    ]
     rng = random.Random(5)
     lines = []
     for _ in range(40):
