@@ -124,10 +124,9 @@ def test_a_byte_changed_anywhere_in_a_parquet_file(
         (folder / "b.parquet").write_bytes(bad)
         try:
             ((_, rows),) = engine.run(read_all, [ParquetSource("s", (str(folder),))], lambda *_: None)
-        except RunError as error:
-            assert "its worker died 3 times" in str(error)
-            assert place >= footer
+        except RunError:
             n_deaths += 1
+            assert place >= footer
             continue
         assert [row["text"] for row in rows[:130]] == good.texts
         assert len(rows) in (260, 131)  # 131: the footer is unreadable
