@@ -37,8 +37,10 @@ They are constants, so that the same input has the same outcome on every machine
 memory per byte of text (text of words of one letter): 0.5 GB for the largest document, on top of 0.3 GB for libraries
 and kernels.
 
-Two things are not bounded: a Zstandard frame that declares a window of up to 2 GB (`zstd --long=31`) gets it, and one
-value of a Parquet column is held whole, some three times over, before its size is known.
+Not bounded: a Zstandard frame that declares a window of up to 2 GB (`zstd --long=31`) gets it, and one value of a
+Parquet column is held whole, some three times over, before its size is known. Not survived: at one in a thousand or so
+of the bits of a Parquet footer, pyarrow 26 ends its process when the bit is flipped. A worker is replaced, and the
+third time the message names the file; while planning, the build ends.
 """
 
 DAMAGE = """## Damaged files
