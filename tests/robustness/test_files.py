@@ -11,14 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tamiz.errors import ConfigError, SourceError
+from tamiz.errors import ConfigError, RunError, SourceError
+from tamiz.run.engine import Report
 from tamiz.run.local import LocalEngine
 from tamiz.run.measuring import SiftSettings
 from tamiz.sources import JsonlSource, ParquetSource, list_splits, read_split
 from tests.robustness.cases import MB, PACK, PROCESSED, STREAMS, TABLES, Good, Stream, Table, write_good
 from tests.robustness.worker import MEMORY_MAX, Sifted, count_measured, sift_files
 
-N_FLIPS = 150
+N_FLIPS = 100
 
 
 def param(case: Stream | Table) -> object:
@@ -89,16 +90,21 @@ def test_a_source_of_one_unreadable_file_is_refused_before_anything_runs(
         list_splits(ParquetSource("s", (str(tmp_path),)))
 
 
-def read_all(spec: JsonlSource | ParquetSource) -> list[dict[str, Any]]:
+def read_all(unit: JsonlSource | ParquetSource, report: Report) -> list[dict[str, Any]]:
     """All rows of the source, without sifting them."""
-    splits = list_splits(spec).splits
-    return [row for split in splits for chunk in read_split(split, spec) for row in chunk.batch.to_pylist()]
+    splits = list_splits(unit).splits
+    return [row for split in splits for chunk in read_split(split, unit) for row in chunk.batch.to_pylist()]
 
 
 @pytest.mark.parametrize("checked", [True, False], ids=["checksums", "no checksums"])
 @pytest.mark.parametrize("compression", ["zstd", "snappy", "none"])
-def test_a_byte_changed_anywhere_in_a_parquet_file(tmp_path: Path, compression: str, checked: bool) -> None:
-    """Wherever it is, reading ends, every row is accounted for, and the other file loses nothing."""
+def test_a_byte_changed_anywhere_in_a_parquet_file(
+    engine: LocalEngine, tmp_path: Path, compression: str, checked: bool
+) -> None:
+    """Wherever it is, reading ends, every row is accounted for, and the other file loses nothing.
+
+    pyarrow 26 ends its process at some changes of a footer's size statistics; that must stay rare, and only there.
+    """
     good = Good([f"document {i} " + "lorem ipsum dolor " * 20 for i in range(130)])
     whole = tmp_path / "whole"
     write_good(good, whole, compression=compression, write_page_checksum=checked)
@@ -111,15 +117,22 @@ def test_a_byte_changed_anywhere_in_a_parquet_file(tmp_path: Path, compression: 
     places = [rng.randrange(footer) for _ in range(N_FLIPS)] + [
         rng.randrange(footer, len(data)) for _ in range(N_FLIPS)
     ]
+    n_deaths = 0
     for place in places:
         bad = bytearray(data)
         bad[place] ^= 1 << rng.randrange(8)
         (folder / "b.parquet").write_bytes(bad)
-        rows = read_all(ParquetSource("s", (str(folder),)))
+        try:
+            ((_, rows),) = engine.run(read_all, [ParquetSource("s", (str(folder),))], lambda *_: None)
+        except RunError:
+            n_deaths += 1
+            assert place >= footer
+            continue
         assert [row["text"] for row in rows[:130]] == good.texts
         assert len(rows) in (260, 131)  # 131: the footer is unreadable
         if checked and place < footer:
             assert all(row["quarantine"] or row["text"] == good.texts[i] for i, row in enumerate(rows[130:]))
+    assert n_deaths <= len(places) // 50
 
 
 @pytest.mark.parametrize("pack", ["gz", "zst"])
@@ -134,7 +147,7 @@ def test_a_byte_changed_anywhere_in_a_stream(tmp_path: Path, pack: str) -> None:
         bad = bytearray(data)
         bad[place] ^= 1 << rng.randrange(8)
         (tmp_path / f"a.jsonl.{pack}").write_bytes(bad)
-        texts = {row["text"] for row in read_all(JsonlSource("s", (str(tmp_path),)))}
+        texts = {row["text"] for row in read_all(JsonlSource("s", (str(tmp_path),)), lambda *_: None)}
         start = 0
         for i, frame in enumerate(frames):
             is_hit = start <= place < start + len(frame)

@@ -16,14 +16,14 @@ HEAD = """# Hostile input, and what becomes of it
 
 Made by `tests/robustness/test_page.py` from the cases that the tests beside it run; edit there.
 
-Every record ends in one of two ways. *Processed*: the rules decide about it like about any document. *Quarantined*: it has
-no text, and its row in `sift/*/*.verdicts.parquet` has the reason, and in `origin` the file and the position. Each case is
-run alone and in the middle of good documents by a real worker, and each time the good ones come out unchanged, the books
-balance, and the worker stays under 2 GB.
+Every record ends in one of two ways. *Processed*: the rules decide about it like about any document. *Quarantined*:
+it has no text, and its row in `sift/*/*.verdicts.parquet` has the reason, and in `origin` the file and the position.
+Each case is run alone and in the middle of good documents by a real worker, and each time the good ones come out
+unchanged, the books balance, and the worker stays under 2 GB.
 
-If more than `quarantine.max_share` of a source's documents or bytes is quarantined (0.01; 0.03 for the bundled sample,
-which has broken records on purpose), the run stops with exit code 1, as soon as that is certain. What was sifted stays
-valid: with a higher share the same command goes on.
+If more than `quarantine.max_share` of a source's documents or bytes is quarantined (0.01; 0.03 for the bundled
+sample, which has broken records on purpose), the run stops with exit code 1, as soon as that is certain. What was
+sifted stays valid: with a higher share the same command goes on.
 """
 
 LIMITS = """## Limits
@@ -33,26 +33,30 @@ LIMITS = """## Limits
 | a document of more than 16 MB | `extract/text.py` | `document_too_large` |
 | a JSON line of more than 32 MB | `sources/jsonl.py` | `record_too_long` |
 
-They are constants, so that the same input has the same outcome on every machine. Measuring takes up to 30 bytes of memory
-per byte of text (text of words of one letter): 0.5 GB for the largest document, on top of 0.3 GB for libraries and kernels.
+They are constants, so that the same input has the same outcome on every machine. Measuring takes up to 30 bytes of
+memory per byte of text (text of words of one letter): 0.5 GB for the largest document, on top of 0.3 GB for libraries
+and kernels.
 
-Two things are not bounded: a Zstandard frame that declares a window of up to 2 GB (`zstd --long=31`) gets it, and one value
-of a Parquet column is held whole, some three times over, before its size is known.
+Not bounded: a Zstandard frame that declares a window of up to 2 GB (`zstd --long=31`) gets it, and one value of a
+Parquet column is held whole, some three times over, before its size is known. Not survived: at one in a thousand or so
+of the bits of a Parquet footer, pyarrow 26 ends its process when the bit is flipped. A worker is replaced, and the
+third time the message names the file; while planning, the build ends.
 """
 
 DAMAGE = """## Damaged files
 
-A fault in a file's container loses only what is unreadable. `report/summary.json` lists each stretch under `damage`, with
-its bytes in the file and the number of documents; the first ten are printed at the end of a build.
+A fault in a file's container loses only what is unreadable. `report/summary.json` lists each stretch under `damage`,
+with its bytes in the file and the number of documents; the first ten are printed at the end of a build.
 
-- *Packed JSON lines.* What was unpacked before the damage is read; reading goes on with the next gzip member or Zstandard
-  frame that can be opened. The damaged stretch, with the line it stands in, is one quarantined record. A position is an
-  offset in the unpacked stream, in which a damaged stretch counts as one byte. Both formats have their checksum at the end
-  of a frame: what a changed byte altered before unpacking failed has been read as it came.
-- *Parquet.* The rest of a row group behind the damage is lost, each of its rows a quarantined record. Changed bytes that a
-  codec does not notice are found only where the writer made page checksums.
-- *A Parquet file whose footer cannot be read*, or without a text column, is quarantined whole when the run is planned, as
-  long as its source has others: one record, or as many as it has rows. If it is all there is, the run is refused.
+- *Packed JSON lines.* What was unpacked before the damage is read; reading goes on with the next gzip member or
+  Zstandard frame that can be opened. The damaged stretch, with the line it stands in, is one quarantined record. A
+  position is an offset in the unpacked stream, in which a damaged stretch counts as one byte. Both formats have their
+  checksum at the end of a frame: what a changed byte altered before unpacking failed has been read as it came.
+- *Parquet.* The rest of a row group behind the damage is lost, each of its rows a quarantined record. Changed bytes
+  that a codec does not notice are found only where the writer made page checksums.
+- *A Parquet file whose footer cannot be read*, or without a text column, is quarantined whole when the run is
+  planned, as long as its source has others: one record, or as many as it has rows. If it is all there is, the run is
+  refused.
 - *A disk or network that fails* is no damage: the run stops, and goes on when it is asked to.
 """
 

@@ -23,7 +23,8 @@ SAMPLE = ROOT / "src" / "tamiz" / "sample"
 def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Eight Parquet files: the sample's texts, each file with its words shuffled within sentences in its own way."""
     folder = tmp_path_factory.mktemp("crawl")
-    texts = [t for path in sorted(SAMPLE.glob("*.parquet")) for t in pq.read_table(path)["text"].to_pylist() if t]
+    texts = [t for path in sorted(SAMPLE.glob("*.parquet")) for t in pq.read_table(path)["text"].to_pylist()]
+    texts = [text for text in texts if text and text.strip()]
     for number in range(N_FILES):
         rng = random.Random(number)
         shuffled = []

@@ -195,7 +195,8 @@ def _join_steps(steps: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     held: list[pa.RecordBatch] = []
     n_rows = n_bytes = 0
     try:
-        for step in steps:
+        for packed in steps:
+            step = _decode_dictionaries(packed)
             size = step.nbytes
             if held and (n_rows + step.num_rows > BATCH_ROWS or n_bytes + size > BATCH_BYTES):
                 yield pa.concat_batches(held)
@@ -211,6 +212,14 @@ def _join_steps(steps: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         raise
     if held:
         yield pa.concat_batches(held)
+
+
+def _decode_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Every value in full: only so are its bytes known."""
+    if not any(pa.types.is_dictionary(field.type) for field in batch.schema):
+        return batch
+    columns = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _plan_windows(table: Table, groups: range, columns: Sequence[str]) -> Iterator[Window]:
