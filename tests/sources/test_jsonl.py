@@ -141,14 +141,14 @@ def test_what_a_line_says(line: bytes, text: str | None, quarantine: str | None)
 
 
 def test_labels_of_the_wrong_type_are_null() -> None:
-    good: dict[str, Any] = {"text": "x", "url": "u", "language": "en", "language_score": 1}
+    good: dict[str, Any] = {"text": "x", "url": "u", "language": "en", "language_score": 1, "dump": "CC-1"}
     record = read_line(json.dumps(good).encode(), SPEC)
     assert record is not None
-    assert record[2:] == ("u", "en", 1.0)
-    bad = {"text": "x", "url": "\ud800", "language": ["en"], "language_score": True}
+    assert record[2:] == ("u", "en", 1.0, "CC-1")
+    bad = {"text": "x", "url": "\ud800", "language": ["en"], "language_score": True, "dump": 3}
     record = read_line(json.dumps(bad).encode(), SPEC)
     assert record is not None
-    assert (record.text, *record[2:]) == ("x", None, None, None)
+    assert (record.text, *record[2:]) == ("x", None, None, None, None)
 
 
 def test_a_byte_order_mark_is_not_part_of_the_first_line(tmp_path: Path) -> None:
