@@ -21,7 +21,7 @@ from tamiz.run.dedup import DedupSettings
 from tamiz.run.deduplication import work_through
 from tamiz.run.engine import Report
 from tamiz.run.layout import KeptPart, cut_layout
-from tamiz.run.ledger import Done
+from tamiz.run.ledger import Done, read_done
 from tamiz.run.partition import Preference
 from tamiz.schema import make_bands_schema
 from tamiz.store import Folder
@@ -76,14 +76,17 @@ def write_parts(folder: Path, documents: list[Document], n_parts: int = 5) -> li
     return parts
 
 
-def run_units(place: str, work: Callable[[Any, Report], Done], units: Iterable[Any], report: Report) -> list[Done]:
-    return [work(unit, report) for unit in units]
-
-
 def dedup(
     folder: Path, parts: list[KeptPart], settings: DedupSettings, n_sorted: int, n_grouped: int
 ) -> tuple[pa.Table, pa.Table]:
     layout = cut_layout(parts, n_sorted, n_grouped)
+
+    def run_units(place: str, work: Callable[[Any, Report], Done], units: Iterable[Any], report: Report) -> list[Done]:
+        """Each record as a resumed run sees it: read back."""
+        names = [(work(unit, report), unit.name)[1] for unit in units]
+        done = read_done(Folder(folder), place)
+        return [done[name] for name in names]
+
     work_through(Folder(folder), "dedup/x", settings, layout, ("a", "b"), run_units, lambda *_: None)
     return pq.read_table(folder / "dedup/x/duplicates.parquet"), pq.read_table(folder / "dedup/x/copies.parquet")
 

@@ -55,7 +55,9 @@ def _check_finished(folder: Folder, record: dict[str, Any], name: str) -> None:
     done = read_done(folder, record["places"]["sift"], _ROLES)
     n_splits = sum(len(source["splits"]) for source in record["sources"])
     n_finished = sum(bool(part.facts["is_last"]) for part in done.values())
-    if n_finished < n_splits:
+    place = record["places"].get("lines", record["places"]["sift"])
+    n_parts = sum("bands" in part.outputs for part in read_done(folder, place, _ROLES).values())
+    if n_finished < n_splits or n_parts < len(done):
         raise ConfigError(
             f"dedup.against: {name} is not finished ({n_finished} of {n_splits} splits sifted); build it first"
         )

@@ -128,6 +128,10 @@ def _describe_filters(config: Config, plan: Plan) -> list[str]:
         )
     if config.redact:
         filters.append(f"Redacted: {', '.join(sorted(config.redact))}.")
+    if config.dedup.lines:
+        filters.append(f"Lines that at least {config.dedup.lines.min_copies} documents of a dump share are removed.")
+    if config.dedup.scope != "run":
+        filters.append(f"Copies are looked for within each {config.dedup.scope}.")
     if config.dedup.exact:
         filters.append("Exact copies of the normalised text: the first stays.")
     if plan.sift.shape:

@@ -74,14 +74,14 @@ class Slice:
 def partition_keys(unit: PartitionUnit, report: Report) -> Done:
     """Work one unit: publish (key, row in the group[, merit][, dump]), one row group per column and range that has any.
 
-    Facts: `counts[column][range]`. 50 bytes per document of the group, one column at a time.
+    Facts: `counts`, (column, documents of each range). 50 bytes per document of the group, one column at a time.
     """
     folder = Folder(unit.folder)
     extras = _read_extras(folder, unit)
     schema = pa.schema(
         [("key", pa.uint64()), ("row", pa.uint32()), *((n, pa.array(v).type) for n, v in extras.items())]
     )
-    counts: dict[str, list[int]] = {}
+    counts: list[tuple[str, list[int]]] = []  # in the file's order, which a mapping would lose in its record
     writer_options = {
         "compression": "none",  # keys are hashes
         "use_dictionary": list(extras),
@@ -93,9 +93,9 @@ def partition_keys(unit: PartitionUnit, report: Report) -> Done:
         pq.ParquetWriter(file, schema, **writer_options) as writer,
     ):
         for column in unit.columns:
-            counts[column] = []
+            counts.append((column, []))
             for table in _cut_column(folder, unit, column, extras, schema):
-                counts[column].append(len(table))
+                counts[-1][1].append(len(table))
                 if len(table):
                     writer.write_table(table, row_group_size=len(table))
     report(unit.group.n_documents, 0, 0)
@@ -107,7 +107,7 @@ def partition_keys(unit: PartitionUnit, report: Report) -> Done:
 def find_slice(done: Done, group: Group, column: str, index: int) -> Slice:
     """Where range number `index` of `column` lies in the file of `done`; empty ranges have no row group."""
     before = 0
-    for name, counts in done.facts["counts"].items():
+    for name, counts in done.facts["counts"]:
         if name == column:
             before += sum(n > 0 for n in counts[:index])
             return Slice(done.outputs["keys"].path, before, counts[index], group.first)
