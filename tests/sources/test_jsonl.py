@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import tempfile
@@ -18,9 +19,9 @@ from hypothesis import strategies as st
 
 from tamiz import schema
 from tamiz.errors import SourceError
-from tamiz.sources import Bound, Cursor, JsonlSource, jsonl, list_splits, read_split
+from tamiz.sources import Bound, Cursor, JsonlSource, jsonl, list_splits, packing, read_split
 from tamiz.sources.jsonl import read_line
-from tamiz.sources.split import Chunk
+from tamiz.sources.split import Chunk, Damage
 
 SPEC = JsonlSource("s", ())
 ZSTD = zstandard.ZstdCompressor()
@@ -86,7 +87,7 @@ def test_any_cut_gives_every_record_once_with_its_offset(
     assert all((row["quarantine"] is None) == (row["text"] is not None) for row in rows)
     assert len({row["doc_id"] for row in rows}) == len(rows)
     if limit is None or len(expected) < limit:
-        assert sum(chunk.n_not_selected for chunk in chunks) == len(expect(data, None)) - len(expected)
+        assert sum(chunk.skipped.get("where", 0) for chunk in chunks) == len(expect(data, None)) - len(expected)
 
 
 @settings(max_examples=40, deadline=None)
@@ -169,26 +170,74 @@ def test_a_line_too_long_to_hold_is_quarantined_and_reading_goes_on(tmp_path: Pa
         schema.check_batch(chunk.batch, schema.RAW, "test")
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".zst"])
-@pytest.mark.parametrize("n_bytes", [0.3, 0.99])
-def test_a_truncated_file_gives_what_is_whole_and_then_an_error(tmp_path: Path, suffix: str, n_bytes: float) -> None:
-    lines = [json.dumps({"text": f"document {i} {i * 7919 % 1000003}"}).encode() + b"\n" for i in range(5000)]
-    packed = PACK[suffix](b"".join(lines))
-    path = tmp_path / f"a.jsonl{suffix}"
-    path.write_bytes(packed[: int(len(packed) * n_bytes)])
+def read_rows(path: Path, cursor: Cursor | None = None) -> tuple[list[dict[str, Any]], list[Damage]]:
     spec = JsonlSource("s", (str(path),))
     (split,) = list_splits(spec).splits
-    rows: list[dict[str, Any]] = []
-    with pytest.raises(SourceError, match=r"a\.jsonl\.\w+, byte \d+ \(unpacked\): .*cut short") as caught:
-        rows.extend(row for chunk in read_split(split, spec) for row in chunk.batch.to_pylist())
+    chunks = list(read_split(split, spec, cursor))
+    return [row for c in chunks for row in c.batch.to_pylist()], [damage for c in chunks for damage in c.damage]
+
+
+NUMBERED = [json.dumps({"text": f"document {i} {i * 7919 % 1000003}"}).encode() + b"\n" for i in range(5000)]
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+@pytest.mark.parametrize("n_bytes", [0.3, 0.99])
+def test_a_truncated_file_gives_what_is_whole_and_one_row_for_the_rest(
+    tmp_path: Path, suffix: str, n_bytes: float
+) -> None:
+    packed = PACK[suffix](b"".join(NUMBERED))
+    path = tmp_path / f"a.jsonl{suffix}"
+    cut = packed[: int(len(packed) * n_bytes)]
+    path.write_bytes(cut)
+    rows, damage = read_rows(path)
+    lost = rows.pop()
     assert all(row["quarantine"] is None for row in rows)
-    assert [row["text"] for row in rows] == [json.loads(line)["text"] for line in lines[: len(rows)]]
-    assert f"byte {sum(map(len, lines[: len(rows)]))} " in str(caught.value)
+    assert [row["text"] for row in rows] == [json.loads(line)["text"] for line in NUMBERED[: len(rows)]]
+    position, reason = sum(map(len, NUMBERED[: len(rows)])), f"{suffix[1:]}_truncated"
+    assert (lost["origin"], lost["quarantine"]) == (f"{path.name}#{position}", reason)
+    assert damage == [Damage(path.name, position, reason, len(cut), len(cut), 1)]
     # The oracle: what the format's own tool can unpack of the cut file, up to the last whole line.
-    cut = path.read_bytes()
     zstd = zstandard.ZstdDecompressor()
     whole = zlib.decompressobj(31).decompress(cut) if suffix == ".gz" else zstd.decompressobj().decompress(cut)
     assert len(rows) == whole.count(b"\n")
+
+
+def pack_checked(suffix: str, data: bytes) -> bytes:
+    return gzip.compress(data) if suffix == ".gz" else zstandard.ZstdCompressor(write_checksum=True).compress(data)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    suffix=st.sampled_from([".gz", ".zst"]),
+    frames=st.integers(2, 6),
+    damaged=st.data(),
+    skip=st.integers(0, 10),
+)
+def test_only_the_damaged_frame_is_lost_and_any_cursor_goes_on(
+    suffix: str, frames: int, damaged: st.DataObject, skip: int
+) -> None:
+    """Each frame holds whole lines; a byte of one of them is changed, and a checksum tells."""
+    packed = [pack_checked(suffix, b"".join(NUMBERED[i * 200 : (i + 1) * 200])) for i in range(frames)]
+    number = damaged.draw(st.integers(0, frames - 1))
+    at = damaged.draw(st.integers(10, len(packed[number]) - 5))  # 10: gzip's header has bytes that mean nothing
+    bad = bytearray(packed[number])
+    bad[at] ^= damaged.draw(st.integers(1, 255))
+    start = sum(map(len, packed[:number]))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"a.jsonl{suffix}"
+        path.write_bytes(b"".join([*packed[:number], bytes(bad), *packed[number + 1 :]]))
+        rows, damage = read_rows(path)
+        readable = {row["text"] for row in rows}
+        for i, line in enumerate(NUMBERED[: frames * 200]):
+            assert i // 200 == number or json.loads(line)["text"] in readable
+        assert damage
+        assert all(start <= d.start <= d.stop <= start + len(bad) for d in damage)
+        assert [row["quarantine"] for row in rows if row["quarantine"]].count(f"{suffix[1:]}_corrupt") == len(damage)
+        origins = [row["origin"] for row in rows]
+        assert len(set(origins)) == len(origins)
+        cut = min(len(rows) - 1, skip * len(rows) // 10)
+        again, _ = read_rows(path, Cursor(int(origins[cut].partition("#")[2]), cut))
+        assert again == rows[cut:]
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
@@ -210,7 +259,17 @@ def test_a_file_that_shrank_since_the_plan_is_refused(tmp_path: Path) -> None:
         list(read_split(splits[1], spec))
 
 
-def test_what_is_not_packed_as_its_name_says_is_an_error(tmp_path: Path) -> None:
+def test_what_is_not_packed_as_its_name_says_is_one_row(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl.gz").write_bytes(b'{"text": "a"}\n')
-    with pytest.raises(SourceError, match=r"a\.jsonl\.gz, byte 0 \(unpacked\): .*header"):
-        read_all(JsonlSource("s", (str(tmp_path),)), 1000)
+    rows, damage = read_rows(tmp_path / "a.jsonl.gz")
+    assert [row["quarantine"] for row in rows] == ["gz_corrupt"]
+    assert damage == [Damage("a.jsonl.gz", 0, "gz_corrupt", 0, 14, 1)]
+
+
+def test_a_disk_that_fails_is_an_error_and_not_damage(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b'{"text": "a"}\n'))
+    with (
+        mock.patch.object(packing.FrameFile, "_refill", side_effect=OSError(errno.EIO, "Input/output error")),
+        pytest.raises(SourceError, match=r"a\.jsonl\.gz, byte 0 \(unpacked\): Input/output error"),
+    ):
+        read_rows(tmp_path / "a.jsonl.gz")
