@@ -93,14 +93,14 @@ def format_dedup(dedup: Mapping[str, Any]) -> list[str]:
     if dedup["shape"]:
         shape = dedup["shape"]
         curve = {round(s, 2): p for s, p in dedup["curve"]}
-        points = ", ".join(f"{s:.2f}: {curve[s]:.1%}" for s in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9))
+        points = ", ".join(f"{s:g}: {curve[s]:.0%}" for s in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9))
         lines += ["", f"{shape['bands']} bands of {shape['rows']}: chance of removal by Jaccard similarity"]
         lines.append(f"  {points}")
     if dedup["bloom"]:
         bloom = dedup["bloom"]
         lines.append(
             f"Bloom filters: {bloom['filter_bytes'] / 1e6:,.1f} MB instead of {bloom['saved_bytes'] / 1e6:,.1f} MB of "
-            f"sorted keys; at most {bloom['false_positives']:.2%} of the documents are removed by mistake"
+            f"sorted keys;\nat most {bloom['false_positives']:.2%} of the documents are removed by mistake"
         )
     if dedup["lines"]:
         removed = dedup["lines"]
@@ -112,7 +112,7 @@ def format_dedup(dedup: Mapping[str, Any]) -> list[str]:
     precision, sample = dedup["precision"], dedup["sample"]
     if precision:
         lines.append(
-            f"of {sample['n']:,} sampled near copies {precision['share']:.1%} reach {dedup['threshold']:.2f} "
-            f"(95 % interval {precision['low']:.1%} to {precision['high']:.1%}), mean {sample['mean']:.2f}"
+            f"of {sample['n']:,} sampled near copies {precision['share']:.1%} reach {dedup['threshold']:.2f}\n"
+            f"  (95 % interval {precision['low']:.1%} to {precision['high']:.1%}), mean {sample['mean']:.2f}"
         )
     return lines + [f"ALARM: {alarm}" for alarm in dedup["alarms"]]
