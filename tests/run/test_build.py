@@ -82,6 +82,7 @@ def test_verify_passes_and_the_summary_balances(cyber: Path) -> None:
     documents = summary["documents"]
     assert documents["read"] == sum(count for outcome, count in documents.items() if outcome != "read")
     assert summary["source"] == ["sample"]
+    assert summary["dedup"]["scopes"]["run"] == documents["duplicate"]
     rows = sum(pq.read_metadata(path).num_rows for path in (cyber / "corpus").glob("*.parquet"))
     assert rows == summary["sequences"]
     assert summary["tokens"]["total"] == rows * 4096

@@ -85,11 +85,8 @@ def format_dedup(dedup: Mapping[str, Any]) -> list[str]:
     lines = []
     scopes = dedup["scopes"]
     if scopes.get("run"):
-        counts = ", ".join(
-            f"{count:,} with scope {scope}{' (this one)' if scope == dedup['scope'] else ''}"
-            for scope, count in scopes.items()
-        )
-        lines += ["", f"duplicates: {counts}"]
+        counts = ", ".join(f"{scope} {count:,}" for scope, count in scopes.items())
+        lines += ["", f"duplicates by scope (this run's is {dedup['scope']}): {counts}"]
     if dedup["shape"]:
         shape = dedup["shape"]
         curve = {round(s, 2): p for s, p in dedup["curve"]}

@@ -79,7 +79,7 @@ def work_through(
     if settings.is_verified:
         merged, scopes = _compare(root, work, settings, layout, merges, run_units, report)
     else:
-        scopes = merged = run_units(work, merge_group, merges, report)
+        merged, scopes = run_units(work, merge_group, merges, report), []
     pairs = list_files(merged, "pairs")
     theirs = dict(zip((group.index for group in own), pairs, strict=True))
     named = [HeadUnit(root, work, group, pairs, theirs.get(group.index), bounds) for group in groups]
