@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -29,8 +30,10 @@ ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="a config, fo
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="put a value over the config's (repeatable)")
 ]
-RunDir = Annotated[Path | None, typer.Option("--run-dir", help="where the run lies [default: runs/<name>]")]
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="a run directory, for instance runs/cyber")]
+RunDir = Annotated[
+    str | None, typer.Option("--run-dir", help="where the run lies, a folder or s3://... [default: runs/<name>]")
+]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="a run directory, for instance runs/cyber")]
 
 
 # typer brings its own copy of click or imports it, depending on its version; either way this is click's UsageError.
@@ -41,17 +44,19 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _load(config_file: Path, overrides: list[str] | None, run_dir: Path | None) -> tuple[Config, Place]:
+def _load(config_file: Path, overrides: list[str] | None, run_dir: str | None) -> tuple[Config, Place]:
     """The config, and its place: a source other than the file's own gets a run directory of its own."""
     from tamiz.config_file import load_config
+    from tamiz.objects import check_url
     from tamiz.run.build import Place
 
     config = load_config(config_file, overrides or [])
     if run_dir is None:
         own = load_config(config_file).source_names
         suffix = "" if config.source_names == own else "-" + "-".join(config.source_names)
-        run_dir = Path("runs") / f"{config.name}{suffix}"
-    return config, Place(run_dir, _cache_dir())
+        run_dir = f"runs/{config.name}{suffix}"
+    check_url(run_dir, "--run-dir")
+    return config, Place(run_dir.rstrip("/"), _cache_dir())
 
 
 def _cache_dir() -> Path:
@@ -59,23 +64,25 @@ def _cache_dir() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "tamiz"
 
 
-def _open_run(run: Path) -> tuple[Config, Folder, Plan]:
+def _open_run(run: str) -> tuple[Config, Folder, Plan]:
     """A finished or unfinished run, with the plan that its own copy of the config makes today."""
-    from tamiz.config_file import load_config
+    from tamiz.config_file import read_config
     from tamiz.run.plan import make_plan, read_plan_record
 
     folder = _open_folder(run)
     record = read_plan_record(folder) or {}
-    config = load_config(run / "config.yaml", folder=Path(record["config_folder"]))
+    text = folder.read_bytes("config.yaml").decode()
+    config = read_config(text, f"{run}/config.yaml", Path(record["config_folder"]))
     return config, folder, make_plan(config, folder, _cache_dir())
 
 
-def _open_folder(run: Path) -> Folder:
+def _open_folder(run: str) -> Folder:
     from tamiz.store import Folder
 
-    if not (run / "plan.json").is_file():
+    folder = Folder(run)
+    if not folder.exists("plan.json"):
         raise ConfigError(f"{run}: not a run directory (no plan.json); `tamiz build CONFIG` makes one under runs/")
-    return Folder(run)
+    return folder
 
 
 @app.command()
@@ -83,7 +90,10 @@ def build(
     config_file: ConfigFile,
     overrides: Overrides = None,
     workers: Annotated[int | None, typer.Option(min=1, help="worker processes [default: run.workers]")] = None,
-    engine: Annotated[str | None, typer.Option(help="where units run: local [default: run.engine]")] = None,
+    engine: Annotated[str | None, typer.Option(help="where units run: local, ray [default: run.engine]")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Ray cluster: auto, ray://host:port, local [default: run.address]")
+    ] = None,
     run_dir: RunDir = None,
 ) -> None:
     """Build a corpus, or go on with one: what is done is not done again."""
@@ -92,6 +102,7 @@ def build(
     overrides = list(overrides or [])
     overrides += [f"run.workers={workers}"] if workers else []
     overrides += [f"run.engine={engine}"] if engine else []
+    overrides += [f"run.address={json.dumps(address)}"] if address else []
     config, place = _load(config_file, overrides, run_dir)
     summary = build_corpus(config, place, _say)
     _print_end(config_file, config, place, summary)
@@ -101,8 +112,8 @@ def _print_end(config_file: Path, config: Config, place: Place, summary: dict[st
     from tamiz.report.console import format_summary
 
     print(format_summary(summary))
-    print(f"\ncorpus  {place.run_dir / 'corpus'}")
-    print(f"report  {place.run_dir / 'report' / 'index.html'}")
+    print(f"\ncorpus  {place.run_dir}/corpus")
+    print(f"report  {place.run_dir}/report/index.html")
     print(f"check   tamiz verify {place.run_dir}")
     kinds = {config.sources[name].kind for name in config.source_names}
     hub = [name for name, source in config.sources.items() if source.kind == "hub"]
@@ -132,21 +143,31 @@ def status(run: Run) -> None:
 @app.command()
 def report(run: Run, show: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False) -> None:
     """Print a finished run's summary and where its page is."""
-    import json
-    import webbrowser
-
     from tamiz.report.console import format_summary
+    from tamiz.store import Folder
 
-    path = run / "report" / "summary.json"
-    if not path.is_file():
+    folder = Folder(run)
+    if not folder.exists("report/summary.json"):
         raise ConfigError(
             f"{run}: no report yet; `tamiz build` makes it, `tamiz status {run}` tells how far the run is"
         )
-    print(format_summary(json.loads(path.read_text(encoding="utf-8"))))
-    page = run / "report" / "index.html"
-    print(f"\nreport  {page}")
+    print(format_summary(json.loads(folder.read_bytes("report/summary.json"))))
+    print(f"\nreport  {run}/report/index.html")
     if show:
-        webbrowser.open(page.resolve().as_uri())
+        _show_page(folder)
+
+
+def _show_page(folder: Folder) -> None:
+    """In the browser; a page behind a URL is copied to a temporary file first."""
+    import tempfile
+    import webbrowser
+
+    page = Path(folder.locate("report/index.html"))
+    if not folder.is_local:
+        with tempfile.NamedTemporaryFile(suffix=".html", delete=False) as file:
+            file.write(folder.read_bytes("report/index.html"))
+        page = Path(file.name)
+    webbrowser.open(page.as_uri())
 
 
 @app.command()

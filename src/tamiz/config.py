@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator,
 
 from tamiz.decide.recipes import LINE_RULES, RECIPES
 from tamiz.errors import ConfigError
+from tamiz.objects import check_url
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -56,13 +57,20 @@ class SampleSource(_Source):
 
 
 class FileSource(_Source):
-    """Local files: Parquet, or JSON lines (plain, .gz, .zst)."""
+    """Files: Parquet, or JSON lines (plain, .gz, .zst)."""
 
     kind: Literal["parquet", "jsonl"]
     paths: Annotated[list[str], Field(min_length=1)]
-    """files, folders, or patterns with `*`, `?`, `**`"""
+    """files, folders, or patterns with `*`, `?`, `**`; local, or URLs such as s3://bucket/crawl/*.parquet"""
     text_column: str = "text"
     """the column, or JSON key, that holds the text"""
+
+    @field_validator("paths")
+    @classmethod
+    def _check_urls(cls, paths: list[str]) -> list[str]:
+        for path in paths:
+            check_url(path, "paths")
+        return paths
 
 
 class HubSource(_Source):
@@ -174,9 +182,12 @@ class Run(_Model):
     """How to run; never part of a fingerprint."""
 
     workers: PositiveInt | Literal["auto"] = "auto"
-    """processes; auto is the number of cores"""
-    engine: Literal["local"] = "local"
-    """where units run"""
+    """units at once; auto is the number of cores, of the whole cluster with Ray"""
+    engine: Literal["local", "ray"] = "local"
+    """where units run: processes of this machine, or a Ray cluster"""
+    address: str = "auto"
+    """of the Ray cluster: auto (the one this machine belongs to), ray://host:10001, host:6379, or local (started for
+    this run)"""
 
 
 Bound: TypeAlias = float | int | bool | None

@@ -13,16 +13,18 @@ import yaml
 
 from tamiz.config import Config
 from tamiz.errors import RunError
+from tamiz.lease import Hold
 from tamiz.report.page import render_page
 from tamiz.report.summary import Summary, build_summary
 from tamiz.run.corpus import publish_corpus, withdraw_corpus
 from tamiz.run.dedup import find_band_losers, plan_bands, publish_duplicates
-from tamiz.run.engine import Engine, Report, Work
+from tamiz.run.engine import MEMORY_BYTES, Engine, Report, Work
 from tamiz.run.ledger import Done, forget_done, read_done
 from tamiz.run.local import LocalEngine
 from tamiz.run.pack import pack_shard, plan_shards
 from tamiz.run.plan import Plan, check_same_run, make_plan, publish_plan
 from tamiz.run.progress import Progress
+from tamiz.run.ray import RayEngine
 from tamiz.run.sift import SiftUnit, list_kept, plan_units, sift_split
 from tamiz.run.tokens import TokensUnit, make_tokens, open_tokenizer
 from tamiz.run.warming import warm_kernels
@@ -32,9 +34,9 @@ from tamiz.tally import Tally, merge_tallies
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run works: its directory and the user's cache."""
+    """Where a run works: its directory (a path or an fsspec URL) and the user's cache."""
 
-    run_dir: Path
+    run_dir: str
     cache_dir: Path
 
 
@@ -47,23 +49,26 @@ U = TypeVar("U", bound=_Named)
 Say = Callable[[str], None]
 
 
-def count_workers(config: Config) -> int:
-    """`run.workers`, or the cores this process may use."""
-    return len(os.sched_getaffinity(0)) if config.run.workers == "auto" else config.run.workers
+def open_engine(config: Config) -> Engine:
+    """The engine that `run` asks for."""
+    n_workers = None if config.run.workers == "auto" else config.run.workers
+    if config.run.engine == "ray":
+        return RayEngine(config.run.address, n_workers)
+    return LocalEngine(n_workers or len(os.sched_getaffinity(0)))
 
 
 def build_corpus(config: Config, place: Place, say: Say) -> Summary:
     """Build or resume the run in `place`; returns the summary, which is published too. Raises TamizError."""
     folder = Folder(place.run_dir)
-    with folder.lock("build"):
+    with folder.lock("build") as hold:
         check_same_run(config, folder)
         folder.sweep()
         plan = make_plan(config, folder, place.cache_dir)
         folder.publish_bytes("config.yaml", _dump_config(config))
         publish_plan(folder, plan)
-        engine = LocalEngine(count_workers(config))
+        engine = open_engine(config)
         try:
-            return _Build(config, plan, folder, engine, say).run()
+            return _Build(config, plan, folder, engine, hold, say).run()
         finally:
             engine.close()
 
@@ -71,8 +76,8 @@ def build_corpus(config: Config, place: Place, say: Say) -> Summary:
 class _Build:
     """The stages in order, each reading what the one before published."""
 
-    def __init__(self, config: Config, plan: Plan, folder: Folder, engine: Engine, say: Say) -> None:
-        self.config, self.plan, self.folder, self.engine, self.say = config, plan, folder, engine, say
+    def __init__(self, config: Config, plan: Plan, folder: Folder, engine: Engine, hold: Hold, say: Say) -> None:
+        self.config, self.plan, self.folder, self.engine, self.hold, self.say = config, plan, folder, engine, hold, say
 
     def run(self) -> Summary:
         parts = self.sift()
@@ -80,6 +85,7 @@ class _Build:
         tokens = self.tokenize(parts, duplicates)
         shards = self.pack(tokens)
         summary = self.summarize(parts, duplicates, tokens, shards)
+        self.hold.check()
         publish_corpus(self.folder, self.config, self.plan, open_tokenizer(self.plan.tokens), summary, shards)
         self._publish_report(summary)
         return summary
@@ -87,7 +93,7 @@ class _Build:
     def sift(self) -> list[Done]:
         place = self.plan.place("sift")
         splits = [(source.spec, split) for source in self.plan.sources for split in source.splits]
-        units, parts = plan_units(self.folder.root, place, self.plan.sift, splits, read_done(self.folder, place))
+        units, parts = plan_units(self.folder.url, place, self.plan.sift, splits, read_done(self.folder, place))
         if units:
             warm_kernels(self.plan.sift, self.say)
         total = sum(split.n_bytes for _, split in splits)
@@ -96,6 +102,7 @@ class _Build:
         work: Work[SiftUnit, list[Done]] = sift_split
         with Progress("sift", total, total - left) as progress:
             for _, records in self.engine.run(work, units, progress.add):
+                self.hold.check()
                 parts += records
         parts = sorted(parts, key=lambda done: done.unit)
         if not any(done.tally["documents/kept"] for done in parts):
@@ -105,7 +112,7 @@ class _Build:
     def dedup(self, parts: list[Done]) -> Done:
         place = self.plan.place("dedup")
         kept = list_kept(parts)
-        units = plan_bands(self.folder.root, place, kept, self.plan.n_bands, exact=self.plan.exact)
+        units = plan_bands(self.folder.url, place, kept, self.plan.n_bands, exact=self.plan.exact)
         done = read_done(self.folder, place)
         if "duplicates" in done:
             return done["duplicates"]
@@ -118,7 +125,7 @@ class _Build:
     def tokenize(self, parts: list[Done], duplicates: Done) -> list[Done]:
         place, path = self.plan.place("tokens"), duplicates.outputs["duplicates"].path
         units = [
-            TokensUnit(self.folder.root, place, self.plan.tokens, part, path, is_checked=i == 0)
+            TokensUnit(self.folder.url, place, self.plan.tokens, part, path, is_checked=i == 0)
             for i, part in enumerate(list_kept(parts))
         ]
         done = read_done(self.folder, place)
@@ -164,13 +171,16 @@ class _Build:
         self.folder.publish_bytes("report/summary.json", text.encode())
         self.folder.publish_bytes("report/index.html", render_page(summary).encode())
 
-    def _run_units(self, place: str, work: Work[U, Done], units: Iterable[U], report: Report) -> list[Done]:
+    def _run_units(
+        self, place: str, work: Work[U, Done], units: Iterable[U], report: Report, memory_bytes: int = MEMORY_BYTES
+    ) -> list[Done]:
         """Do what the ledger does not have; the records of all units, in the units' order."""
         units = list(units)
         done = read_done(self.folder, place)
         todo = [unit for unit in units if unit.name not in done]
         self._tell_resumed(place.partition("/")[0], len(units) - len(todo), len(units), "units")
-        for unit, record in self.engine.run(work, todo, report):
+        for unit, record in self.engine.run(work, todo, report, memory_bytes):
+            self.hold.check()
             done[unit.name] = record
         return [done[unit.name] for unit in units]
 

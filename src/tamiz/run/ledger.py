@@ -38,11 +38,11 @@ def read_done(folder: Folder, place: str) -> dict[str, Done]:
     """The valid records under `place` by unit; one whose outputs are missing or of another size is left out."""
     records = {}
     sizes = folder.list_sizes()
-    for path in folder.list(f"{place}/"):
-        if path.endswith(_SUFFIX):
-            done = _parse(path, folder.read_bytes(path))
-            if all(sizes.get(output.path) == output.n_bytes for output in done.outputs.values()):
-                records[done.unit] = done
+    paths = [path for path in sizes if path.startswith(f"{place}/") and path.endswith(_SUFFIX)]
+    for path, data in zip(paths, folder.read_many(paths), strict=True):
+        done = _parse(path, data)
+        if all(sizes.get(output.path) == output.n_bytes for output in done.outputs.values()):
+            records[done.unit] = done
     return records
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from tamiz.errors import RunError, TamizError
-from tamiz.run.engine import R, Report, U, Work
+from tamiz.run.engine import MEMORY_BYTES, ONE_THREAD, R, Report, U, Work
 
 TRIES = 3  # times a unit may kill its worker before the run stops
 _POLL_SECONDS = 0.5
@@ -39,8 +39,13 @@ class LocalEngine:
         self._seen = [0, 0, 0]
         self._pool: ProcessPoolExecutor | None = None
 
-    def run(self, work: Work[U, R], units: Iterable[U], report: Report) -> Iterator[tuple[U, R]]:
-        """See Engine. A unit whose worker died is tried again alone, so that the blame falls on the right one."""
+    def run(
+        self, work: Work[U, R], units: Iterable[U], report: Report, memory_bytes: int = MEMORY_BYTES
+    ) -> Iterator[tuple[U, R]]:
+        """See Engine. A unit whose worker died is tried again alone, so that the blame falls on the right one.
+
+        `memory_bytes` is not looked at: the user chose the number of workers.
+        """
         waiting = deque(units)
         suspects: deque[tuple[U, int]] = deque()  # (unit, times its worker died)
         running: dict[Future[R], tuple[U, int]] = {}
@@ -106,7 +111,7 @@ def _start_worker(counters: Any) -> None:
     global _counters
     _counters = counters
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ.update(FASTOKENS_BPE_THREADS="1", RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
+    os.environ.update(ONE_THREAD)
     pa.set_cpu_count(1)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -75,7 +75,7 @@ def plan_shards(
                 sizes[int(shard)] = sizes.get(int(shard), 0) + int(lengths[shards == shard].sum())
         for number, shard in enumerate(sorted(ranges)):  # a document longer than a shard leaves no gap in the numbers
             name = f"{which}-{number:05d}"
-            units.append(ShardUnit(folder.root, place, settings, tokens, name, tuple(ranges[shard]), sizes[shard]))
+            units.append(ShardUnit(folder.url, place, settings, tokens, name, tuple(ranges[shard]), sizes[shard]))
     return units
 
 

@@ -141,7 +141,7 @@ def check_same_run(config: Config, folder: Folder) -> None:
     names = [source["spec"]["name"] for source in record["sources"]]
     if record["name"] != config.name or names != config.source_names:
         raise ConfigError(
-            f"run directory {folder.root} was made by config {record['name']!r} from {', '.join(names)}; this is "
+            f"run directory {folder.url} was made by config {record['name']!r} from {', '.join(names)}; this is "
             f"{config.name!r} from {', '.join(config.source_names)}. Give another --run-dir, or remove that directory"
         )
 

@@ -15,6 +15,7 @@ from tamiz.dedup.signature import MinHashShape, choose_shape
 from tamiz.errors import ConfigError
 from tamiz.measure.domain import read_lexicon
 from tamiz.measure.table import VERSIONS, find_group
+from tamiz.objects import is_url
 from tamiz.run.fingerprint import make_fingerprint, to_plain
 from tamiz.run.language_model import find_language_model, fingerprint_model
 from tamiz.run.measuring import SiftSettings
@@ -150,6 +151,8 @@ def _make_bound(condition: Condition) -> Bound:
 
 def _resolve_pattern(config: Config, pattern: str) -> str:
     """Relative to the config's folder if that matches anything, else to the working directory."""
+    if is_url(pattern):
+        return pattern
     path = Path(pattern).expanduser()
     if path.is_absolute():
         return str(path)

@@ -11,10 +11,10 @@ from tamiz.store import Folder
 
 def describe_status(folder: Folder, plan: Plan) -> str:
     """One line per stage; below it, what differs from the fingerprint the directory was planned with."""
-    lines = [f"{plan.name} in {folder.root}"]
+    lines = [f"{plan.name} in {folder.url}"]
     record = read_plan_record(folder) or {"inputs": {}}
     splits = [(source.spec, split) for source in plan.sources for split in source.splits]
-    left, parts = plan_units(folder.root, plan.place("sift"), plan.sift, splits, read_done(folder, plan.place("sift")))
+    left, parts = plan_units(folder.url, plan.place("sift"), plan.sift, splits, read_done(folder, plan.place("sift")))
     documents = sum(done.tally["documents/read"] for done in parts)
     lines.append(f"sift    {len(splits) - len(left)} of {len(splits)} splits done, {documents:,} documents read")
     for stage in ("dedup", "tokens", "pack"):

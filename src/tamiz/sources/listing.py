@@ -7,10 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from tamiz.errors import ConfigError
-from tamiz.sources import files, jsonl, parquet
+from tamiz.objects import is_url
+from tamiz.sources import files, jsonl, parquet, remote
 from tamiz.sources.split import SPLIT_BYTES, HubSource, Listing, ParquetSource, Source, Split
 
-_N_AT_ONCE = 8  # footers on the Hub read at the same time
+_N_AT_ONCE = 8  # footers behind URLs read at the same time
 
 
 def list_splits(spec: Source, split_bytes: int = SPLIT_BYTES) -> Listing:
@@ -26,7 +27,8 @@ def list_splits(spec: Source, split_bytes: int = SPLIT_BYTES) -> Listing:
         found, revision = hub.find_files(spec)
     else:
         suffixes = files.PARQUET_SUFFIXES if isinstance(spec, ParquetSource) else files.JSONL_SUFFIXES
-        found = files.find_files(spec.name, spec.paths, suffixes)
+        find_files = remote.find_files if any(map(is_url, spec.paths)) else files.find_files
+        found = find_files(spec.name, spec.paths, suffixes)
         revision = files.name_content(found)
     splits = _plan_files(found, spec, split_bytes)
     chosen = tuple(splits if spec.limit is None else cut_to_limit(splits, spec, spec.limit))
@@ -37,7 +39,7 @@ def list_splits(spec: Source, split_bytes: int = SPLIT_BYTES) -> Listing:
 
 def _plan_files(found: tuple[files.FoundFile, ...], spec: Source, split_bytes: int) -> Iterator[Split]:
     """Lazily, so that a limit leaves the footers behind it unread."""
-    n_at_once = _N_AT_ONCE if isinstance(spec, HubSource) else 1
+    n_at_once = _N_AT_ONCE if any(is_url(file.address) for file in found) else 1
     with ThreadPoolExecutor(n_at_once) as pool:
         for start in range(0, len(found), n_at_once):
             some = found[start : start + n_at_once]
