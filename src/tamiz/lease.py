@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, NamedTuple
 
 from tamiz.errors import StoreError
@@ -141,7 +142,7 @@ def _list_leases(fs: Any, root: str, name: str) -> dict[int, _Lease]:
         path = path if path.startswith(root) else f"/{path}"
         if path.startswith(start):
             with contextlib.suppress(FileNotFoundError):  # released meanwhile
-                modified = insist(lambda path=path: fs.modified(path))
+                modified = insist(partial(fs.modified, path))
                 generation = int(path.removeprefix(start))
                 found[generation] = _Lease(generation, path, modified)
     return found

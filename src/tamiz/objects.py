@@ -11,6 +11,7 @@ import random
 import re
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -63,10 +64,9 @@ def open_url(url: str, key: str) -> tuple[Any, str]:
     try:
         fs, path = fsspec.url_to_fs(url, use_listings_cache=False, **options)
     except ImportError as error:
-        extra = "pip install 'tamiz[s3]'" if url.startswith("s3") else str(error)
-        raise ConfigError(
-            f"{key}: {url.partition('://')[0]}:// needs a package that is not installed; {extra}"
-        ) from None
+        scheme = url.partition("://")[0]
+        cure = "pip install 'tamiz[s3]'" if scheme in _OPTIONS else str(error)
+        raise ConfigError(f"{key}: {scheme}:// needs a package that is not installed; {cure}") from None
     except ValueError as error:
         raise ConfigError(f"{key}: {url!r}: {error}") from None
     return fs, path.rstrip("/")
@@ -146,5 +146,5 @@ def hash_object(fs: Any, name: str, n_bytes: int) -> str:
     digest = hashlib.sha256()
     for start in range(0, n_bytes, _PIECE_BYTES):
         stop = min(start + _PIECE_BYTES, n_bytes)
-        digest.update(insist(lambda start=start, stop=stop: fs.cat_file(name, start=start, end=stop)))
+        digest.update(insist(partial(fs.cat_file, name, start=start, end=stop)))
     return digest.hexdigest()

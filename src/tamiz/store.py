@@ -21,6 +21,7 @@ import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Self, cast
 
@@ -122,7 +123,7 @@ class Folder:
         for start in range(0, len(paths), _N_AT_ONCE):
             names = [self.locate(path) for path in paths[start : start + _N_AT_ONCE]]
             with _explain(f"{names[0]}...", "read"):
-                found = insist(lambda names=names: self.fs.cat(names))
+                found = insist(partial(self.fs.cat, names))
             yield from found.values() if isinstance(found, dict) else [found]
 
     def remove(self, path: str) -> None:

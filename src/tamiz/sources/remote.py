@@ -1,4 +1,4 @@
-"""Files behind fsspec URLs (s3://bucket/crawl/*.parquet): which ones a list of patterns means, and their byte ranges."""
+"""Files behind fsspec URLs (s3://bucket/crawl/*.parquet): which ones a list of patterns means; their byte ranges."""
 
 from __future__ import annotations
 
