@@ -17,11 +17,11 @@ from tamiz.lease import Hold
 from tamiz.report.page import render_page
 from tamiz.report.summary import Summary, build_summary
 from tamiz.run.corpus import publish_corpus, withdraw_corpus
-from tamiz.run.dedup import find_band_losers, plan_bands, publish_duplicates
-from tamiz.run.engine import MEMORY_BYTES, Engine, Report, Work
-from tamiz.run.ledger import Done, forget_done, read_done
+from tamiz.run.dedup import BAND_BYTES, RANGE_DOCUMENTS, find_band_losers, plan_bands, publish_duplicates
+from tamiz.run.engine import LIBRARY_BYTES, MEMORY_BYTES, Engine, Report, Work
+from tamiz.run.ledger import Done, forget_done, read_done, start_meter
 from tamiz.run.local import LocalEngine
-from tamiz.run.pack import pack_shard, plan_shards
+from tamiz.run.pack import SHARD_TOKEN_BYTES, pack_shard, plan_shards
 from tamiz.run.plan import Plan, check_same_run, make_plan, publish_plan
 from tamiz.run.progress import Progress
 from tamiz.run.ray import RayEngine
@@ -97,8 +97,9 @@ class _Build:
         if units:
             warm_kernels(self.plan.sift, self.say)
         total = sum(split.n_bytes for _, split in splits)
-        left = sum(unit.split.n_bytes for unit in units)
-        self._tell_resumed("sift", len(splits) - len(units), len(splits), "splits")
+        left = sum(unit.n_bytes for unit in units)
+        n_left = sum(len(unit.splits) for unit in units)
+        self._tell_resumed("sift", len(splits) - n_left, len(splits), "splits")
         work: Work[SiftUnit, list[Done]] = sift_split
         with Progress("sift", total, total - left) as progress:
             for _, records in self.engine.run(work, units, progress.add):
@@ -118,8 +119,10 @@ class _Build:
             return done["duplicates"]
         n_kept = sum(part.n_kept for part in kept)
         with Progress("dedup", 0, 0) as progress:
-            bands = self._run_units(place, find_band_losers, units, progress.add)
+            memory_bytes = LIBRARY_BYTES + BAND_BYTES * min(n_kept, RANGE_DOCUMENTS)
+            bands = self._run_units(place, find_band_losers, units, progress.add, memory_bytes)
         self.say(f"dedup: {n_kept:,} documents, {self.plan.n_bands} bands")
+        start_meter()
         return publish_duplicates(self.folder, place, kept, bands)
 
     def tokenize(self, parts: list[Done], duplicates: Done) -> list[Done]:
@@ -143,7 +146,8 @@ class _Build:
                 forget_done(self.folder, path.rpartition("/")[0])
         total = sum(done.tally["bytes/train"] + done.tally["bytes/validation"] for done in tokens)
         with Progress("pack", total, 0) as progress:
-            return self._run_units(place, pack_shard, units, progress.add)
+            memory_bytes = LIBRARY_BYTES + SHARD_TOKEN_BYTES * self.plan.pack.shard_tokens
+            return self._run_units(place, pack_shard, units, progress.add, memory_bytes)
 
     def summarize(self, parts: list[Done], duplicates: Done, tokens: list[Done], shards: list[Done]) -> Summary:
         sift: dict[str, Tally] = {source.spec.name: {} for source in self.plan.sources}

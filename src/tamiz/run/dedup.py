@@ -16,7 +16,8 @@ from tamiz.run.ledger import Done, record_done
 from tamiz.schema import DOC_ID, DUPLICATES, I64, U64, check_batch
 from tamiz.store import Folder
 
-RANGE_DOCUMENTS = 20_000_000  # documents sorted at once: key, index and sorting take 50 bytes each, 1 GB
+RANGE_DOCUMENTS = 20_000_000  # documents sorted at once: 1 GB
+BAND_BYTES = 50  # of memory for each: key, index and sorting
 _LOSERS = pa.schema([pa.field("loser", pa.int64(), nullable=False), pa.field("winner", pa.int64(), nullable=False)])
 
 

@@ -20,8 +20,11 @@ Work = Callable[[U, Report], R]
 """A module-level function: works one unit, publishes its outputs, returns a small picklable result."""
 
 
+LIBRARY_BYTES = 1 << 30
+"""What a worker needs before it holds a document: libraries, kernels, language model and tokenizer."""
+
 MEMORY_BYTES = 2 << 30
-"""What a unit needs unless its stage says otherwise: 0.6 GB of libraries, kernels and tokenizer, and its batches."""
+"""What a unit needs unless its stage says otherwise: with its batches, and the parts of an upload."""
 
 ONE_THREAD = {"FASTOKENS_BPE_THREADS": "1", "RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 """Environment of a worker: it is one core, so native libraries keep to one thread."""

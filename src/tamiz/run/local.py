@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from tamiz.errors import RunError, TamizError
 from tamiz.run.engine import MEMORY_BYTES, ONE_THREAD, R, Report, U, Work
+from tamiz.run.ledger import start_meter
 
 TRIES = 3  # times a unit may kill its worker before the run stops
 _POLL_SECONDS = 0.5
@@ -131,6 +132,7 @@ def _count(documents: int, n_bytes: int, tokens: int) -> None:
 
 
 def _work_unit(work: Work[U, R], unit: U) -> R:
+    start_meter()
     return work(unit, _count)
 
 

@@ -18,6 +18,7 @@ from tamiz.store import Folder
 
 FILLS = {"best_fit": fill_best_fit, "concat": fill_concat}
 CORPUS = "corpus"
+SHARD_TOKEN_BYTES = 10  # of memory for each token of a shard: its id, and its share of a document's row and pieces
 
 Ranges = tuple[tuple[str, int, int], ...]  # (tokens file, first row, past row), in document order
 

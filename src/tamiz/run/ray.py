@@ -123,6 +123,9 @@ def _work_unit(environment: dict[str, str], pickled: bytes) -> _Ended:
     import pyarrow as pa
 
     pa.set_cpu_count(1)
+    from tamiz.run.ledger import start_meter
+
+    start_meter()
     work, unit = pickle.loads(pickled)
     counts = [0, 0, 0]
 

@@ -1,11 +1,16 @@
-"""The sift stage: one unit per split; a unit publishes one part, or several when its file cannot seek."""
+"""The sift stage: one unit per split, or per group of splits when a run has very many.
+
+A unit publishes one part, or several when its file cannot seek.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,30 +21,49 @@ from tamiz.run.ledger import Done, record_done
 from tamiz.run.measuring import Sifted, SiftSettings, sift_batch
 from tamiz.schema import RAW
 from tamiz.sources.reading import read_split
-from tamiz.sources.split import Cursor, Source, Split
+from tamiz.sources.split import Chunk, Cursor, Source, Split
 from tamiz.store import Folder
 
 PART_BYTES = 256 << 20  # of text read; a killed worker repeats at most one part
+UNITS_MAX = 8000  # of sift: 4 objects each, and 2 of tokens, leave room for 50,000 others below 100,000 in a run
+_PACKED_RATIO = 8  # text bytes in a byte of a packed file, at most: its parts must not become too many either
 _ROLES = ("kept", "bands", "verdicts")
 
 
 @dataclass(frozen=True)
 class SiftUnit:
-    """Sift split number `index` of the plan from `cursor` on, into parts `part-<index>-<piece>`, piece.. upwards."""
+    """Sift consecutive splits of one source, of which the first has number `first` in the plan, from `cursor` of
+    `splits[at]` on, into parts `part-<index>-<piece>`, piece.. upwards. `part_bytes`: of text, in a part of a file that
+    cannot seek."""
 
     folder: str
     place: str
     settings: SiftSettings
     spec: Source
-    split: Split
+    splits: tuple[Split, ...]
+    first: int
     index: int
-    piece: int
-    cursor: Cursor | None
+    part_bytes: int
+    piece: int = 0
+    at: int = 0
+    cursor: Cursor | None = None
+
+    @property
+    def n_bytes(self) -> int:
+        """Of text, roughly."""
+        return sum(split.n_bytes for split in self.splits)
+
+    @property
+    def range(self) -> list[int]:
+        """[number of the first split, number past the last one]."""
+        return [self.first, self.first + len(self.splits)]
 
     def __str__(self) -> str:
+        split = self.splits[self.at]
         at = f" from position {self.cursor.position}" if self.cursor else ""
-        piece = f"{self.split.start} to {self.split.stop}{at}"
-        return f"source {self.split.source}, {self.split.path} (split {self.index}: {piece})"
+        more = f" and {len(self.splits) - self.at - 1} splits behind it" if len(self.splits) > self.at + 1 else ""
+        piece = f"{split.start} to {split.stop}{at}"
+        return f"source {split.source}, {split.path} (split {self.first + self.at}: {piece}){more}"
 
 
 class _PartWriter:
@@ -84,27 +108,41 @@ class _PartWriter:
 def sift_split(unit: SiftUnit, report: Report) -> list[Done]:
     """Work one unit: publish its parts, each with a record that holds the cursor behind it."""
     folder = Folder(unit.folder)
-    chunks = read_split(unit.split, unit.spec, unit.cursor)
-    cursor, is_last = unit.cursor, False
+    chunks = _read_splits(unit)
+    at, cursor, is_last = unit.at, unit.cursor, False
     records: list[Done] = []
     while not is_last:
         name = f"part-{unit.index:05d}-{unit.piece + len(records):03d}"
         with _PartWriter(folder, unit.place, name, unit.settings) as part:
             is_last = True
-            for chunk in chunks:
+            for number, chunk in chunks:
                 sifted = sift_batch(unit.settings, chunk.batch)
                 part.write(sifted)
                 part.tally["not_selected"] += chunk.n_not_selected
-                cursor = chunk.cursor
+                at, cursor = number, chunk.cursor
                 report(len(chunk.batch), sifted.tally["bytes/read"], 0)
-                if unit.split.n_rows is None and part.tally["bytes/read"] >= PART_BYTES:
+                if unit.splits[at].n_rows is None and part.tally["bytes/read"] >= unit.part_bytes:
                     is_last = False
                     break
-        facts = {"source": unit.split.source, "cursor": list(cursor) if cursor else None, "is_last": is_last}
+        facts: dict[str, Any] = {
+            "source": unit.splits[0].source,
+            "splits": unit.range,
+            "at": at,
+            "cursor": list(cursor) if cursor else None,
+            "is_last": is_last,
+        }
         done = Done(part.done.unit, part.done.outputs, part.done.tally, facts)
         record_done(folder, unit.place, done)
         records.append(done)
     return records
+
+
+def _read_splits(unit: SiftUnit) -> Iterator[tuple[int, Chunk]]:
+    """(which of the unit's splits, chunk) in order."""
+    for number in range(unit.at, len(unit.splits)):
+        cursor = unit.cursor if number == unit.at else None
+        for chunk in read_split(unit.splits[number], unit.spec, cursor):
+            yield number, chunk
 
 
 def list_kept(records: list[Done]) -> list[KeptPart]:
@@ -115,19 +153,48 @@ def list_kept(records: list[Done]) -> list[KeptPart]:
     ]
 
 
+def group_splits(splits: Sequence[tuple[Source, Split]]) -> list[range]:
+    """Which splits a unit works: one, unless there are more than UNITS_MAX; then, in order and source by source, as
+    many as make the units about equal in bytes."""
+    if len(splits) <= UNITS_MAX:
+        return [range(i, i + 1) for i in range(len(splits))]
+    share = max(1.0, sum(split.n_bytes for _, split in splits) / UNITS_MAX)
+    groups: list[range] = []
+    start, n_before, last = 0, 0, (splits[0][0].name, 0)
+    for i, (spec, split) in enumerate(splits):
+        group = (spec.name, int(n_before / share))
+        if group != last:
+            groups.append(range(start, i))
+            start, last = i, group
+        n_before += split.n_bytes
+    return [*groups, range(start, len(splits))]
+
+
 def plan_units(
-    folder: str, place: str, settings: SiftSettings, splits: list[tuple[Source, Split]], done: dict[str, Done]
+    folder: str, place: str, settings: SiftSettings, splits: Sequence[tuple[Source, Split]], done: dict[str, Done]
 ) -> tuple[list[SiftUnit], list[Done]]:
-    """The units still to do, and the valid records there are: of each split, its parts without a gap."""
+    """The units still to do, and the valid records there are: of each unit, its parts without a gap."""
+    groups = group_splits(splits)
+    n_bytes = sum(split.n_bytes for _, split in splits)
+    part_bytes = PART_BYTES if len(groups) == len(splits) else max(PART_BYTES, _PACKED_RATIO * n_bytes // UNITS_MAX)
     units, valid = [], []
-    for index, (spec, split) in enumerate(splits):
-        parts: list[Done] = []
-        while (name := f"part-{index:05d}-{len(parts):03d}") in done:
-            parts.append(done[name])
-            if parts[-1].facts["is_last"]:
-                break
+    for index, group in enumerate(groups):
+        pieces = tuple(splits[i][1] for i in group)
+        unit = SiftUnit(folder, place, settings, splits[group.start][0], pieces, group.start, index, part_bytes)
+        parts = _list_parts(unit, done)
         valid += parts
         if not parts or not parts[-1].facts["is_last"]:
-            cursor = Cursor(*parts[-1].facts["cursor"]) if parts else None
-            units.append(SiftUnit(folder, place, settings, spec, split, index, len(parts), cursor))
+            if parts:
+                facts = parts[-1].facts
+                unit = replace(unit, piece=len(parts), at=facts["at"], cursor=Cursor(*facts["cursor"]))
+            units.append(unit)
     return units, valid
+
+
+def _list_parts(unit: SiftUnit, done: dict[str, Done]) -> list[Done]:
+    parts: list[Done] = []
+    while (found := done.get(f"part-{unit.index:05d}-{len(parts):03d}")) and found.facts["splits"] == unit.range:
+        parts.append(found)
+        if found.facts["is_last"]:
+            break
+    return parts

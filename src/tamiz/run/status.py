@@ -16,7 +16,8 @@ def describe_status(folder: Folder, plan: Plan) -> str:
     splits = [(source.spec, split) for source in plan.sources for split in source.splits]
     left, parts = plan_units(folder.url, plan.place("sift"), plan.sift, splits, read_done(folder, plan.place("sift")))
     documents = sum(done.tally["documents/read"] for done in parts)
-    lines.append(f"sift    {len(splits) - len(left)} of {len(splits)} splits done, {documents:,} documents read")
+    n_left = sum(len(unit.splits) for unit in left)
+    lines.append(f"sift    {len(splits) - n_left} of {len(splits)} splits done, {documents:,} documents read")
     for stage in ("dedup", "tokens", "pack"):
         lines.append(f"{stage:7} {len(read_done(folder, plan.place(stage)))} units done")
     for stage, inputs in plan.inputs.items():
