@@ -122,12 +122,32 @@ def _print_end(config_file: Path, config: Config, place: Place, summary: dict[st
 
 
 @app.command()
-def plan(config_file: ConfigFile, overrides: Overrides = None, run_dir: RunDir = None) -> None:
-    """Show what a build would read and which rules it would apply."""
+def plan(
+    config_file: ConfigFile,
+    overrides: Overrides = None,
+    run_dir: RunDir = None,
+    simulate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MACHINES",
+            help="predict FineWeb-Edu and FineWeb on nodes=32,cores=16,network=10Gbit[,price_core_hour=..,price_gb=..]",
+        ),
+    ] = None,
+    measured: Annotated[
+        str | None, typer.Option("--from", help="the finished run whose costs --simulate takes [default: --run-dir]")
+    ] = None,
+) -> None:
+    """Show what a build would read and which rules it would apply, or what a far larger one would cost."""
     from tamiz.run.plan import describe_plan, make_plan
+    from tamiz.run.simulate import describe_predictions, measure_costs, parse_machines
     from tamiz.store import Folder
 
     config, place = _load(config_file, overrides, run_dir)
+    if simulate is not None:
+        machines = parse_machines(simulate)
+        costs = measure_costs(Folder(measured or place.run_dir), config.pack.shard_tokens)
+        print(describe_predictions(costs, machines))
+        return
     print(describe_plan(make_plan(config, Folder(place.run_dir), place.cache_dir)))
 
 

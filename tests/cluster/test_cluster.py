@@ -144,9 +144,7 @@ def check_books(run_dir: str) -> dict[str, Any]:
     return summary
 
 
-def test_three_nodes_over_s3_make_the_bytes_of_one_machine(
-    crawl_url: str, local: dict[str, str], nodes: Nodes
-) -> None:
+def test_three_nodes_over_s3_make_the_bytes_of_one_machine(crawl_url: str, local: dict[str, str], nodes: Nodes) -> None:
     run_dir = f"s3://{BUCKET}/runs/whole"
     built = finish(make_command(crawl_url, run_dir, *use_ray(nodes)), dict(os.environ))
     assert hash_corpus(run_dir) == local
