@@ -16,7 +16,10 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
-STUB = '#!/bin/bash\necho "$(basename "$0") $*" >> "$CALLS"\n[ "$(basename "$0")" != scontrol ] || printf "n1\\nn2\\nn3\\n"\n'
+STUB = """#!/bin/bash
+echo "$(basename "$0") $*" >> "$CALLS"
+[ "$(basename "$0")" != scontrol ] || printf "n1\\nn2\\nn3\\n"
+"""
 
 
 def find_block(language: str) -> str:

@@ -24,8 +24,8 @@ _SUFFIX = ".done.json"
 class Done:
     """What a unit published: outputs by role (`kept`, `verdicts`, ...), counters, and small facts for later stages.
 
-    `cpu_seconds`: of all threads of its worker, in the record only; `is_first`: the worker's first of this stage, so
-    that they include loading kernels or tokenizer. They differ from run to run, and nothing but a prediction reads them.
+    `cpu_seconds`: of all threads of its worker; `is_first`: the worker's first unit of this stage, so that they include
+    loading kernels or tokenizer. Both differ from run to run, and nothing but a prediction reads them.
     """
 
     unit: str

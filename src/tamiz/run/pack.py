@@ -64,8 +64,8 @@ def plan_shards(
         total = 0
         for done in parts:
             path = done.outputs["tokens"].path
-            with folder.open(path) as file:
-                table = pq.read_table(file, columns=["n_tokens", "is_holdout"])
+            with folder.open(done.outputs["lengths"].path) as file:
+                table = pq.read_table(file)
             rows = np.flatnonzero(table.column("is_holdout").to_numpy() == (which == "validation"))
             lengths = table.column("n_tokens").to_numpy().astype(np.int64)[rows]
             shards = (total + np.cumsum(lengths) - lengths) // settings.shard_tokens

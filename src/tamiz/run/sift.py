@@ -25,7 +25,7 @@ from tamiz.sources.split import Chunk, Cursor, Source, Split
 from tamiz.store import Folder
 
 PART_BYTES = 256 << 20  # of text read; a killed worker repeats at most one part
-UNITS_MAX = 8000  # of sift: 4 objects each, and 2 of tokens, leave room for 50,000 others below 100,000 in a run
+UNITS_MAX = 8000  # of sift: 4 objects each, and 3 of tokens, leave room for 44,000 others below 100,000 in a run
 _PACKED_RATIO = 8  # text bytes in a byte of a packed file, at most: its parts must not become too many either
 _ROLES = ("kept", "bands", "verdicts")
 

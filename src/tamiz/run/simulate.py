@@ -191,7 +191,7 @@ def predict(costs: Costs, source: Input, machines: Machines) -> Prediction:
         documents=costs.documents * read,
         dedup_task_bytes=LIBRARY_BYTES + BAND_BYTES * min(kept, RANGE_DOCUMENTS),
         dedup_tasks=units["dedup"],
-        objects=6 * n_units + 2 * units["dedup"] + 2 * n_shards,
+        objects=7 * n_units + 2 * units["dedup"] + 2 * n_shards,
         price=hours * n_cores * machines.price_core_hour + stored / 1e9 * machines.price_gb,
     )
 

@@ -23,6 +23,7 @@ from tamiz.run.ledger import Done, record_done
 from tamiz.schema import I32, I64, KEPT, TOKENS, check_batch
 from tamiz.store import Folder
 
+LENGTHS = pa.schema([TOKENS.field("n_tokens"), TOKENS.field("is_holdout")])
 _AGREEMENT_DOCUMENTS = 64  # of a run's first part are tokenized by a second library too
 
 
@@ -66,11 +67,16 @@ def open_tokenizer(settings: TokenSettings) -> Tokenizer:
 
 
 def make_tokens(unit: TokensUnit, report: Report) -> Done:
-    """Work one unit: publish TOKENS, training documents first, and count them."""
+    """Work one unit: publish TOKENS, training documents first, and count them.
+
+    The lengths lie in a small file of their own too: planning shards reads those of all parts, and from an object store
+    two thin columns of a large file cost as much as the whole.
+    """
     folder = Folder(unit.folder)
     tokenizer = open_tokenizer(unit.settings)
     tally = {f"{what}/{which}": 0 for what in ("documents", "bytes", "tokens") for which in ("train", "validation")}
     held: list[pa.Table] = []
+    lengths: list[pa.Table] = []
     with (
         folder.publish(f"{unit.place}/{unit.name}.parquet") as file,
         pq.ParquetWriter(file, TOKENS, compression="zstd", compression_level=1) as writer,
@@ -81,11 +87,16 @@ def make_tokens(unit: TokensUnit, report: Report) -> Done:
             table = _tokenize(tokenizer, unit.settings, kept)
             held_out = table.column("is_holdout")
             held.append(table.filter(held_out))
-            writer.write_table(table.filter(pc.invert(held_out)))
+            trained = table.filter(pc.invert(held_out))
+            writer.write_table(trained)
+            lengths.append(trained.select(LENGTHS.names))
             _count(tally, table)
             report(len(table), pc.sum(table.column("n_bytes")).as_py() or 0, _sum_tokens(table))
         writer.write_table(pa.concat_tables([TOKENS.empty_table(), *held]))
-    done = Done(unit.name, {"tokens": file.output}, tally)
+    lengths += [table.select(LENGTHS.names) for table in held]
+    with folder.publish(f"{unit.place}/{unit.name}.lengths.parquet") as lengths_file:
+        pq.write_table(pa.concat_tables([LENGTHS.empty_table(), *lengths]), lengths_file, compression="zstd")
+    done = Done(unit.name, {"tokens": file.output, "lengths": lengths_file.output}, tally)
     record_done(folder, unit.place, done)
     return done
 
