@@ -31,7 +31,7 @@ from tamiz.config_file import load_config
 from tamiz.run.build import Place, build_corpus
 if __name__ == "__main__":
     config = load_config(Path("configs/fineweb-raw.yaml"), sys.argv[3:])
-    build_corpus(config, Place(Path(sys.argv[1]), _cache_dir()), print, part_bytes=int(sys.argv[2]))
+    build_corpus(config, Place(sys.argv[1], _cache_dir()), print, part_bytes=int(sys.argv[2]))
 """
 
 
