@@ -22,7 +22,7 @@ from tamiz.run.simulate import STAGES, Input, Machines, measure_costs, predict
 from tamiz.store import Folder
 
 FACTOR = 16
-SHARD_TOKENS = 4_000_000
+SHARD_TOKENS = 400_000
 
 
 def build(crawl: Path, run_dir: Path) -> Folder:

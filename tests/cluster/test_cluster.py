@@ -159,6 +159,19 @@ def test_three_nodes_over_s3_make_the_bytes_of_one_machine(crawl_url: str, local
     assert f"sift: {N_FILES} of {N_FILES} splits were done before" in again.stderr
 
 
+@pytest.mark.data
+@pytest.mark.skipif(not FINEWEB_LIKE.is_dir(), reason="the shared reference data is absent")
+def test_fineweb_like_has_the_bytes_of_one_machine(nodes: Nodes, tmp_path: Path) -> None:
+    paths = json.dumps([f"{FINEWEB_LIKE}/data/**/*.parquet"])
+    common = ["configs/fineweb-raw.yaml", "--set", f"sources.mine.paths={paths}", "--set", "pack.shard_tokens=500000"]
+    run_dir = f"s3://{BUCKET}/runs/fineweb-like"
+    finish([str(TAMIZ), "build", *common, "--run-dir", str(tmp_path / "run"), "--workers", "1"], dict(os.environ))
+    finish([str(TAMIZ), "build", *common, "--run-dir", run_dir, *use_ray(nodes)], dict(os.environ))
+    assert hash_corpus(run_dir) == hash_corpus(str(tmp_path / "run"))
+    assert len(hash_corpus(run_dir)) > 3
+    check_books(run_dir)
+
+
 def test_files_have_the_same_names_behind_a_url_as_in_a_folder(crawl: Path, crawl_url: str) -> None:
     from tamiz.sources import ParquetSource, list_splits, read_split
 
@@ -199,6 +212,7 @@ def drain(driver: subprocess.Popen[str]) -> tuple[int, str]:
 
 def test_a_worker_is_killed(crawl_url: str, local: dict[str, str], nodes: Nodes) -> None:
     run_dir = f"s3://{BUCKET}/runs/worker"
+    nodes.refill()
     with start(make_command(crawl_url, run_dir, *use_ray(nodes)), dict(os.environ)) as driver:
         wait_for(driver, run_dir, "sift", 1)
         while not (workers := find_workers()):

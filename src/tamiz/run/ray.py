@@ -8,6 +8,7 @@ record; the documents go through the run directory, never through Ray's object s
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import pickle
 import traceback
@@ -21,6 +22,7 @@ from tamiz.run.engine import MEMORY_BYTES, ONE_THREAD, R, Report, U, Work
 
 RETRIES = 5  # times a unit may lose its worker or node before the run stops; spot machines take some of them
 _POLL_SECONDS = 0.5
+_log = logging.getLogger(__name__)
 _OBJECT_STORE_BYTES = 100 << 20  # of a cluster started here: only units and records pass through it
 
 
@@ -57,6 +59,7 @@ class RayEngine:
         self, work: Work[U, R], units: Iterable[U], report: Report, memory_bytes: int = MEMORY_BYTES
     ) -> Iterator[tuple[U, R]]:
         """See Engine. `report` is told a unit's counts when it ends."""
+        self._check_room(memory_bytes)
         waiting = iter(units)
         task = self._task.options(num_cpus=1, memory=memory_bytes, max_retries=RETRIES, retry_exceptions=False)
         while True:
@@ -81,6 +84,17 @@ class RayEngine:
                 self._ray.cancel(ref, force=True)
         self._running.clear()
         self._ray.shutdown()
+
+    def _check_room(self, memory_bytes: int) -> None:
+        """Say that Ray will wait for a larger node: an autoscaler may bring one."""
+        rooms = [node["Resources"].get("memory", 0.0) for node in self._ray.nodes() if node["Alive"]]
+        if max(rooms, default=0.0) < memory_bytes:
+            _log.warning(
+                "no node of the cluster offers the %.1f GB of memory that a unit needs (the largest %.1f GB); "
+                "waiting for one",
+                memory_bytes / 1e9,
+                max(rooms, default=0.0) / 1e9,
+            )
 
     def _count_free(self) -> int:
         """Units to submit now. The cluster is asked again each time: nodes come and go."""
