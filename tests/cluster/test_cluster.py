@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tamiz.store import Folder
-from tests.cluster.conftest import BUCKET, ROOT, SECRET, Store, make_environment, put_proxy_before
+from tests.cluster.conftest import BUCKET, ROOT, SECRET, Store, find_port, make_environment, put_proxy_before
 
 TAMIZ = Path(sys.executable).with_name("tamiz")
 SAMPLE = ROOT / "src" / "tamiz" / "sample"
@@ -86,7 +86,11 @@ class Nodes:
     def __init__(self) -> None:
         from ray.cluster_utils import Cluster
 
-        self.cluster: Any = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+        # Ray's client server asks the agent at its port, and does not learn one that was chosen at random.
+        self.client_port = find_port()
+        ports = {"ray_client_server_port": self.client_port, "runtime_env_agent_port": find_port()}
+        head = {**NODE, **ports, "include_dashboard": False}
+        self.cluster: Any = Cluster(initialize_head=True, head_node_args=head)
         self.others = [self.cluster.add_node(**NODE) for _ in range(2)]
 
     @property
@@ -108,9 +112,11 @@ class Nodes:
 
 @pytest.fixture(scope="session")
 def nodes(store: Store) -> Iterator[Nodes]:
-    nodes = Nodes()
-    yield nodes
-    nodes.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        nodes = Nodes()
+        yield nodes
+        nodes.close()
 
 
 @contextlib.contextmanager
@@ -251,6 +257,20 @@ def test_the_driver_is_killed_and_started_again(crawl_url: str, local: dict[str,
     assert "were done before" in again.stderr
     assert hash_corpus(run_dir) == local
     check_books(run_dir)
+
+
+def test_a_driver_outside_the_cluster_and_its_interruption(crawl_url: str, local: dict[str, str], nodes: Nodes) -> None:
+    run_dir = f"s3://{BUCKET}/runs/outside"
+    address = f"ray://127.0.0.1:{nodes.client_port}"
+    inside = make_command(crawl_url, run_dir, *use_ray(nodes))
+    with start(inside, dict(os.environ)) as driver:
+        wait_for(driver, run_dir, "sift", 1)
+        driver.terminate()
+        code, errors = drain(driver)
+    assert code == 130, errors
+    assert "the same command goes on" in errors
+    finish(make_command(crawl_url, run_dir, "--engine", "ray", "--address", address), dict(os.environ))
+    assert hash_corpus(run_dir) == local
 
 
 def test_two_drivers_on_one_run_directory(crawl_url: str, local: dict[str, str], nodes: Nodes) -> None:

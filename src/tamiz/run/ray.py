@@ -11,6 +11,8 @@ import contextlib
 import logging
 import os
 import pickle
+import signal
+import threading
 import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -114,6 +116,7 @@ class RayEngine:
 
 
 def _connect(ray: Any, address: str, n_workers: int | None) -> None:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else a cluster started here reports to Ray's authors
     options: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "WARNING"}
     if address == "local":
         options |= {
@@ -121,8 +124,11 @@ def _connect(ray: Any, address: str, n_workers: int | None) -> None:
             "object_store_memory": _OBJECT_STORE_BYTES,
             "include_dashboard": False,
         }
+    on_terminate = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(**options)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, on_terminate)  # Ray puts its own, which does not tell that a run can go on
     except (ConnectionError, ValueError) as error:
         cause = " ".join(str(error).split())
         raise ConfigError(
