@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "src" / "tamiz" / "sample"
 OPTIONS = (
     "--set", "rules={gopher_quality: {}, gopher_repetition: {}, c4: {require_terminal_punctuation: false}}",
-    "--set", "pack.shard_tokens=4000000", "--set", "pack.sequence_length=4096",
+    "--set", "pack.shard_tokens=400000", "--set", "pack.sequence_length=4096",
 )  # fmt: skip
 
 

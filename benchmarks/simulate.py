@@ -23,7 +23,7 @@ from tamiz.store import Folder
 
 FACTOR = 16
 MEMORY = 2_000_000_000  # of a worker of dedup
-SHARD_TOKENS = 4_000_000
+SHARD_TOKENS = 400_000
 
 
 def build(crawl: Path, run_dir: Path) -> Folder:

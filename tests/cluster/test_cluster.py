@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tamiz.store import Folder
-from tests.cluster.conftest import BUCKET, ROOT, SECRET, Store, make_environment, put_proxy_before
+from tests.cluster.conftest import BUCKET, ROOT, SECRET, Store, find_port, make_environment, put_proxy_before
 
 TAMIZ = Path(sys.executable).with_name("tamiz")
 SAMPLE = ROOT / "src" / "tamiz" / "sample"
@@ -86,7 +86,11 @@ class Nodes:
     def __init__(self) -> None:
         from ray.cluster_utils import Cluster
 
-        self.cluster: Any = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+        # Ray's client server asks the agent at its port, and does not learn one that was chosen at random.
+        self.client_port = find_port()
+        ports = {"ray_client_server_port": self.client_port, "runtime_env_agent_port": find_port()}
+        head = {**NODE, **ports, "include_dashboard": False}
+        self.cluster: Any = Cluster(initialize_head=True, head_node_args=head)
         self.others = [self.cluster.add_node(**NODE) for _ in range(2)]
 
     @property
@@ -108,9 +112,11 @@ class Nodes:
 
 @pytest.fixture(scope="session")
 def nodes(store: Store) -> Iterator[Nodes]:
-    nodes = Nodes()
-    yield nodes
-    nodes.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        nodes = Nodes()
+        yield nodes
+        nodes.close()
 
 
 @contextlib.contextmanager
@@ -159,6 +165,19 @@ def test_three_nodes_over_s3_make_the_bytes_of_one_machine(crawl_url: str, local
     assert f"sift: {N_FILES} of {N_FILES} splits were done before" in again.stderr
 
 
+@pytest.mark.data
+@pytest.mark.skipif(not FINEWEB_LIKE.is_dir(), reason="the shared reference data is absent")
+def test_fineweb_like_has_the_bytes_of_one_machine(nodes: Nodes, tmp_path: Path) -> None:
+    paths = json.dumps([f"{FINEWEB_LIKE}/data/**/*.parquet"])
+    common = ["configs/fineweb-raw.yaml", "--set", f"sources.mine.paths={paths}", "--set", "pack.shard_tokens=500000"]
+    run_dir = f"s3://{BUCKET}/runs/fineweb-like"
+    finish([str(TAMIZ), "build", *common, "--run-dir", str(tmp_path / "run"), "--workers", "1"], dict(os.environ))
+    finish([str(TAMIZ), "build", *common, "--run-dir", run_dir, *use_ray(nodes)], dict(os.environ))
+    assert hash_corpus(run_dir) == hash_corpus(str(tmp_path / "run"))
+    assert len(hash_corpus(run_dir)) > 3
+    check_books(run_dir)
+
+
 def test_files_have_the_same_names_behind_a_url_as_in_a_folder(crawl: Path, crawl_url: str) -> None:
     from tamiz.sources import ParquetSource, list_splits, read_split
 
@@ -199,6 +218,7 @@ def drain(driver: subprocess.Popen[str]) -> tuple[int, str]:
 
 def test_a_worker_is_killed(crawl_url: str, local: dict[str, str], nodes: Nodes) -> None:
     run_dir = f"s3://{BUCKET}/runs/worker"
+    nodes.refill()
     with start(make_command(crawl_url, run_dir, *use_ray(nodes)), dict(os.environ)) as driver:
         wait_for(driver, run_dir, "sift", 1)
         while not (workers := find_workers()):
@@ -237,6 +257,20 @@ def test_the_driver_is_killed_and_started_again(crawl_url: str, local: dict[str,
     assert "were done before" in again.stderr
     assert hash_corpus(run_dir) == local
     check_books(run_dir)
+
+
+def test_a_driver_outside_the_cluster_and_its_interruption(crawl_url: str, local: dict[str, str], nodes: Nodes) -> None:
+    run_dir = f"s3://{BUCKET}/runs/outside"
+    address = f"ray://127.0.0.1:{nodes.client_port}"
+    inside = make_command(crawl_url, run_dir, *use_ray(nodes))
+    with start(inside, dict(os.environ)) as driver:
+        wait_for(driver, run_dir, "sift", 1)
+        driver.terminate()
+        code, errors = drain(driver)
+    assert code == 130, errors
+    assert "the same command goes on" in errors
+    finish(make_command(crawl_url, run_dir, "--engine", "ray", "--address", address), dict(os.environ))
+    assert hash_corpus(run_dir) == local
 
 
 def test_two_drivers_on_one_run_directory(crawl_url: str, local: dict[str, str], nodes: Nodes) -> None:

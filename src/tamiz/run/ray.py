@@ -8,9 +8,11 @@ record; the documents go through the run directory, never through Ray's object s
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import pickle
 import signal
+import threading
 import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ from tamiz.run.engine import MEMORY_BYTES, ONE_THREAD, R, Report, U, Work
 
 RETRIES = 5  # times a unit may lose its worker or node before the run stops; spot machines take some of them
 _POLL_SECONDS = 0.5
+_log = logging.getLogger(__name__)
 _OBJECT_STORE_BYTES = 100 << 20  # of a cluster started here: only units and records pass through it
 
 
@@ -58,6 +61,7 @@ class RayEngine:
         self, work: Work[U, R], units: Iterable[U], report: Report, memory_bytes: int = MEMORY_BYTES
     ) -> Iterator[tuple[U, R]]:
         """See Engine. `report` is told a unit's counts when it ends, and nothing twice a second."""
+        self._check_room(memory_bytes)
         waiting = iter(units)
         task = self._task.options(num_cpus=1, memory=memory_bytes, max_retries=RETRIES, retry_exceptions=False)
         while True:
@@ -89,6 +93,17 @@ class RayEngine:
         self._running.clear()
         self._ray.shutdown()
 
+    def _check_room(self, memory_bytes: int) -> None:
+        """Say that Ray will wait for a larger node: an autoscaler may bring one."""
+        rooms = [node["Resources"].get("memory", 0.0) for node in self._ray.nodes() if node["Alive"]]
+        if max(rooms, default=0.0) < memory_bytes:
+            _log.warning(
+                "no node of the cluster offers the %.1f GB of memory that a unit needs (the largest %.1f GB); "
+                "waiting for one",
+                memory_bytes / 1e9,
+                max(rooms, default=0.0) / 1e9,
+            )
+
     def _count_free(self) -> int:
         """Units to submit now. The cluster is asked again each time: nodes come and go."""
         return max(0, (self._most or 2 * self._count_cores()) - len(self._running))
@@ -109,6 +124,7 @@ class RayEngine:
 
 
 def _connect(ray: Any, address: str, n_workers: int | None) -> None:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else a cluster started here reports to Ray's authors
     options: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "WARNING"}
     if address == "local":
         options |= {
@@ -116,16 +132,17 @@ def _connect(ray: Any, address: str, n_workers: int | None) -> None:
             "object_store_memory": _OBJECT_STORE_BYTES,
             "include_dashboard": False,
         }
-    handler = signal.getsignal(signal.SIGTERM)
+    on_terminate = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(**options)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, on_terminate)  # Ray puts its own, which does not tell that a run can go on
     except (ConnectionError, ValueError) as error:
         cause = " ".join(str(error).split())
         raise ConfigError(
             f"run.address: no Ray cluster at {address!r} ({cause}); start one (ray start --head), name its address, or "
             "use --address local"
         ) from error
-    signal.signal(signal.SIGTERM, handler)  # Ray's own would end the build without a word
 
 
 def _work_unit(environment: dict[str, str], pickled: bytes) -> _Ended:

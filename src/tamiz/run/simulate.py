@@ -26,6 +26,7 @@ from tamiz.tally import merge_tallies
 
 STAGES = ("sift", "lines", "dedup", "tokens", "pack")
 TEXT_BYTES_PER_TOKEN = 4.7  # FineWeb's counts are GPT-2 tokens of English web text
+_STEADY_SHARE = 0.2
 _KEYS = {"nodes": 1.0, "cores": 16.0, "network": 10.0, "price_core_hour": 0.0, "price_gb": 0.0}
 
 
@@ -163,12 +164,15 @@ def measure_costs(folder: Folder, shard_tokens: int, memory: int) -> Costs:
 
 
 def _fit(units: Iterable[tuple[Done, float]]) -> StageCost:
-    """Seconds per unit of measure from the units that started nothing, and what the others took beyond that."""
+    """Seconds per unit of measure from the units that started nothing, and what the others took beyond that.
+
+    When those are too few to tell (a short last shard), starting counts as work: the prediction is too high.
+    """
     units = list(units)
     steady = [(unit, measure) for unit, measure in units if not unit.is_first]
     first = [(unit, measure) for unit, measure in units if unit.is_first]
     total = sum(measure for _, measure in units)
-    basis = steady or first
+    basis = steady if sum(measure for _, measure in steady) >= _STEADY_SHARE * total else units
     rate = sum(unit.cpu_seconds for unit, _ in basis) / max(1e-9, sum(measure for _, measure in basis))
     beyond = sum(unit.cpu_seconds - rate * measure for unit, measure in first)
     n_out = sum(output.n_bytes for unit, _ in units for output in unit.outputs.values())
