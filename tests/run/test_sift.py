@@ -18,7 +18,7 @@ from tamiz.sources import JsonlSource, ParquetSource, Source, Split, list_splits
 from tamiz.sources.access import HubAccess
 from tamiz.store import Folder
 
-SETTINGS = SiftSettings(frozenset(), (), None, False, None, None, (), None)
+SETTINGS = SiftSettings(None, frozenset(), (), None, False, None, None, (), None)
 PLACE = "sift/x"
 N_FILES, N_LINES = 7, 2500
 

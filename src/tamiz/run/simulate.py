@@ -244,15 +244,16 @@ def predict(costs: Costs, source: Input, machines: Machines) -> Prediction:
         documents=costs.documents * read,
         dedup_task_bytes=tasks.worker_bytes,
         dedup_tasks=tasks.n_units,
-        objects=_count_objects(n_units, tasks.n_units, n_shards, has_lines="lines" in costs.stages),
+        objects=_count_objects(n_units, tasks.n_objects, n_shards, has_lines="lines" in costs.stages),
         price=hours * n_cores * machines.price_core_hour + stored / 1e9 * machines.price_gb,
     )
 
 
 class _Tasks(NamedTuple):
-    """Of dedup: units of all steps, times the band files are read, bytes of one worker."""
+    """Of dedup: units of all steps and the objects they make, times the band files are read, bytes of one worker."""
 
     n_units: int
+    n_objects: int
     n_passes: int
     worker_bytes: int
 
@@ -262,15 +263,17 @@ def _count_tasks(dedup: DedupCost, n_kept: int) -> _Tasks:
     n_groups = ceil(n_kept / min(GROUP_DOCUMENTS, count_sorted(dedup.memory)))
     if dedup.false_positives is not None:
         _, count = choose_filters(n_kept, dedup.n_columns, dedup.false_positives, dedup.memory)
-        return _Tasks(dedup.n_columns * count + n_groups, count, dedup.memory)
+        n_units = dedup.n_columns * count + n_groups
+        return _Tasks(n_units, 2 * n_units, count, dedup.memory)
     forecast = forecast_dedup(n_kept, dedup.n_columns, dedup.memory)
-    return _Tasks(dedup.n_columns * forecast.n_ranges + 3 * n_groups, 1, forecast.worker_bytes)
+    n_bands = dedup.n_columns * forecast.n_ranges
+    return _Tasks(n_bands + 3 * n_groups, 2 * n_bands + 7 * n_groups, 1, forecast.worker_bytes)
 
 
-def _count_objects(n_units: int, n_tasks: int, n_shards: int, *, has_lines: bool) -> int:
+def _count_objects(n_units: int, n_between: int, n_shards: int, *, has_lines: bool) -> int:
     """The most at one time: the files between dedup's steps go when it ends, before there are tokens and shards."""
     n_sifted = n_units * (7 if has_lines else 4)
-    return n_sifted + max(2 * n_tasks, 3 * n_units + 2 * n_shards)
+    return n_sifted + max(n_between, 3 * n_units + 2 * n_shards)
 
 
 def _count_kept_bytes(costs: Costs, read: float) -> float:
