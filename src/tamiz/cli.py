@@ -40,6 +40,9 @@ Run = Annotated[str, typer.Argument(metavar="RUN", help="a run directory, for in
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
+_INTERRUPTED = 130
+
+
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
@@ -226,10 +229,13 @@ def main() -> None:
     os.environ.setdefault("NUMBA_CACHE_DIR", str(name_kernel_folder(_cache_dir())))  # workers inherit it
     signal.signal(signal.SIGTERM, _interrupt)  # how spot machines and schedulers say goodbye
     try:
-        sys.exit(app(standalone_mode=False) or 0)  # gives back the code of typer.Exit
+        code = app(standalone_mode=False) or 0  # gives back the code of typer.Exit; an interruption is one of 130
+        if code == _INTERRUPTED:
+            raise KeyboardInterrupt
+        sys.exit(code)
     except (KeyboardInterrupt, typer.Abort):
         _say("interrupted; the same command goes on from what is published")
-        sys.exit(130)
+        sys.exit(_INTERRUPTED)
     except _UsageError as error:
         error.show()  # type: ignore[attr-defined]
         sys.exit(2)

@@ -117,7 +117,7 @@ class RayEngine:
 
 def _connect(ray: Any, address: str, n_workers: int | None) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else a cluster started here reports to Ray's authors
-    options: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "WARNING"}
+    options: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "ERROR"}
     if address == "local":
         options |= {
             "num_cpus": n_workers or len(os.sched_getaffinity(0)),
