@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -114,7 +115,9 @@ class Nodes:
 def nodes(store: Store) -> Iterator[Nodes]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        nodes = Nodes()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)  # Ray leaves its log files to the garbage collector
+            nodes = Nodes()
         yield nodes
         nodes.close()
 

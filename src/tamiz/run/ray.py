@@ -14,6 +14,7 @@ import pickle
 import signal
 import threading
 import traceback
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -125,7 +126,7 @@ class RayEngine:
 
 def _connect(ray: Any, address: str, n_workers: int | None) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else a cluster started here reports to Ray's authors
-    options: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "WARNING"}
+    options: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "ERROR"}
     if address == "local":
         options |= {
             "num_cpus": n_workers or len(os.sched_getaffinity(0)),
@@ -134,7 +135,9 @@ def _connect(ray: Any, address: str, n_workers: int | None) -> None:
         }
     on_terminate = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(**options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of a client that gives up: the error below says it
+            ray.init(**options)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, on_terminate)  # Ray puts its own, which does not tell that a run can go on
     except (ConnectionError, ValueError) as error:
