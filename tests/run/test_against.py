@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from tamiz.config import load_config
+from tamiz.config_file import load_config
 from tamiz.errors import ConfigError
 from tamiz.run.build import Place, build_corpus
 
