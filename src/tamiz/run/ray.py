@@ -14,6 +14,7 @@ import pickle
 import signal
 import threading
 import traceback
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -126,7 +127,9 @@ def _connect(ray: Any, address: str, n_workers: int | None) -> None:
         }
     on_terminate = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(**options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of a ray:// address out of reach: the error says it
+            ray.init(**options)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, on_terminate)  # Ray puts its own, which does not tell that a run can go on
     except (ConnectionError, ValueError) as error:
