@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tamiz.store import Folder
-from tests.cluster.conftest import BUCKET, ROOT, SECRET, Store, find_port, make_environment, put_proxy_before
+from tests.cluster.conftest import BUCKET, ROOT, SECRET, Store, make_environment, put_proxy_before
 
 TAMIZ = Path(sys.executable).with_name("tamiz")
 SAMPLE = ROOT / "src" / "tamiz" / "sample"
@@ -87,11 +87,7 @@ class Nodes:
     def __init__(self) -> None:
         from ray.cluster_utils import Cluster
 
-        # Ray's client server asks the agent at its port, and does not learn one that was chosen at random.
-        self.client_port = find_port()
-        ports = {"ray_client_server_port": self.client_port, "runtime_env_agent_port": find_port()}
-        head = {**NODE, **ports, "include_dashboard": False}
-        self.cluster: Any = Cluster(initialize_head=True, head_node_args=head)
+        self.cluster: Any = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
         self.others = [self.cluster.add_node(**NODE) for _ in range(2)]
 
     @property
@@ -262,17 +258,16 @@ def test_the_driver_is_killed_and_started_again(crawl_url: str, local: dict[str,
     check_books(run_dir)
 
 
-def test_a_driver_outside_the_cluster_and_its_interruption(crawl_url: str, local: dict[str, str], nodes: Nodes) -> None:
-    run_dir = f"s3://{BUCKET}/runs/outside"
-    address = f"ray://127.0.0.1:{nodes.client_port}"
-    inside = make_command(crawl_url, run_dir, *use_ray(nodes))
-    with start(inside, dict(os.environ)) as driver:
+def test_an_interrupted_driver_says_so_and_goes_on(crawl_url: str, local: dict[str, str], nodes: Nodes) -> None:
+    run_dir = f"s3://{BUCKET}/runs/interrupted"
+    command = make_command(crawl_url, run_dir, *use_ray(nodes))
+    with start(command, dict(os.environ)) as driver:
         wait_for(driver, run_dir, "sift", 1)
         driver.terminate()
         code, errors = drain(driver)
     assert code == 130, errors
     assert "the same command goes on" in errors
-    finish(make_command(crawl_url, run_dir, "--engine", "ray", "--address", address), dict(os.environ))
+    finish(command, dict(os.environ))
     assert hash_corpus(run_dir) == local
 
 

@@ -136,7 +136,7 @@ def _connect(ray: Any, address: str, n_workers: int | None) -> None:
     on_terminate = signal.getsignal(signal.SIGTERM)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of a client that gives up: the error below says it
+            warnings.simplefilter("ignore", UserWarning)  # of a ray:// address out of reach: the error says it
             ray.init(**options)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, on_terminate)  # Ray puts its own, which does not tell that a run can go on
