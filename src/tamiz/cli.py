@@ -30,8 +30,10 @@ ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="a config, fo
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="put a value over the config's (repeatable)")
 ]
-RunDir = Annotated[Path | None, typer.Option("--run-dir", help="where the run lies [default: runs/<name>]")]
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="a run directory, for instance runs/cyber")]
+RunDir = Annotated[
+    str | None, typer.Option("--run-dir", help="where the run lies, a folder or s3://... [default: runs/<name>]")
+]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="a run directory, for instance runs/cyber")]
 
 
 # typer brings its own copy of click or imports it, depending on its version; either way this is click's UsageError.
@@ -49,9 +51,10 @@ def _print(text: str) -> None:
     print(paint(text) if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text)
 
 
-def _load(config_file: Path, overrides: list[str] | None, run_dir: Path | None) -> tuple[Config, Place]:
+def _load(config_file: Path, overrides: list[str] | None, run_dir: str | None) -> tuple[Config, Place]:
     """The config, and its place: a source other than the file's own gets a run directory of its own."""
     from tamiz.config_file import load_config
+    from tamiz.objects import check_url
     from tamiz.run.build import Place
 
     cache = os.environ.get("TAMIZ_HUB_CACHE")
@@ -60,8 +63,9 @@ def _load(config_file: Path, overrides: list[str] | None, run_dir: Path | None) 
     if run_dir is None:
         own = load_config(config_file).source_names
         suffix = "" if config.source_names == own else "-" + "-".join(config.source_names)
-        run_dir = Path("runs") / f"{config.name}{suffix}"
-    return config, Place(run_dir, _cache_dir())
+        run_dir = f"runs/{config.name}{suffix}"
+    check_url(run_dir, "--run-dir")
+    return config, Place(run_dir.rstrip("/"), _cache_dir())
 
 
 def _cache_dir() -> Path:
@@ -69,23 +73,22 @@ def _cache_dir() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "tamiz"
 
 
-def _open_run(run: Path) -> tuple[Config, Folder, Plan]:
+def _open_run(run: str) -> tuple[Config, Folder, Plan]:
     """A finished or unfinished run, with the plan that its own copy of the config makes today."""
-    from tamiz.config_file import load_config
-    from tamiz.run.plan import make_plan, read_plan_record
+    from tamiz.run.plan import make_plan, read_run_config
 
     folder = _open_folder(run)
-    record = read_plan_record(folder) or {}
-    config = load_config(run / "config.yaml", folder=Path(record["config_folder"]))
+    config = read_run_config(folder)
     return config, folder, make_plan(config, folder, _cache_dir())
 
 
-def _open_folder(run: Path) -> Folder:
+def _open_folder(run: str) -> Folder:
     from tamiz.store import Folder
 
-    if not (run / "plan.json").is_file():
+    folder = Folder(run)
+    if not folder.exists("plan.json"):
         raise ConfigError(f"{run}: not a run directory (no plan.json); `tamiz build CONFIG` makes one under runs/")
-    return Folder(run)
+    return folder
 
 
 @app.command()
@@ -93,7 +96,10 @@ def build(
     config_file: ConfigFile,
     overrides: Overrides = None,
     workers: Annotated[int | None, typer.Option(min=1, help="worker processes [default: run.workers]")] = None,
-    engine: Annotated[str | None, typer.Option(help="where units run: local [default: run.engine]")] = None,
+    engine: Annotated[str | None, typer.Option(help="where units run: local, ray [default: run.engine]")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Ray cluster: auto, ray://host:port, local [default: run.address]")
+    ] = None,
     run_dir: RunDir = None,
 ) -> None:
     """Build a corpus, or go on with one: what is done is not done again."""
@@ -102,6 +108,7 @@ def build(
     overrides = list(overrides or [])
     overrides += [f"run.workers={workers}"] if workers else []
     overrides += [f"run.engine={engine}"] if engine else []
+    overrides += [f"run.address={json.dumps(address)}"] if address else []
     config, place = _load(config_file, overrides, run_dir)
     if not Path(os.environ["NUMBA_CACHE_DIR"]).exists():
         _say("compiling the kernels: about a minute, on the first run only")
@@ -113,8 +120,8 @@ def _print_end(config_file: Path, config: Config, place: Place, summary: dict[st
     from tamiz.report.console import format_summary
 
     print(format_summary(summary))
-    print(f"\ncorpus  {place.run_dir / 'corpus'}")
-    print(f"report  {place.run_dir / 'report' / 'index.html'}")
+    print(f"\ncorpus  {place.run_dir}/corpus")
+    print(f"report  {place.run_dir}/report/index.html")
     print(f"check   tamiz verify {place.run_dir}")
     kinds = {config.sources[name].kind for name in config.source_names}
     hub = [name for name, source in config.sources.items() if source.kind == "hub"]
@@ -123,12 +130,32 @@ def _print_end(config_file: Path, config: Config, place: Place, summary: dict[st
 
 
 @app.command()
-def plan(config_file: ConfigFile, overrides: Overrides = None, run_dir: RunDir = None) -> None:
-    """Show what a build would read and which rules it would apply."""
+def plan(
+    config_file: ConfigFile,
+    overrides: Overrides = None,
+    run_dir: RunDir = None,
+    simulate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MACHINES",
+            help="predict FineWeb-Edu and FineWeb on nodes=32,cores=16,network=10Gbit[,price_core_hour=..,price_gb=..]",
+        ),
+    ] = None,
+    measured: Annotated[
+        str | None, typer.Option("--from", help="the finished run whose costs --simulate takes [default: --run-dir]")
+    ] = None,
+) -> None:
+    """Show what a build would read and which rules it would apply, or what a far larger one would cost."""
     from tamiz.run.plan import describe_plan, make_plan
+    from tamiz.run.simulate import describe_predictions, measure_costs, parse_machines
     from tamiz.store import Folder
 
     config, place = _load(config_file, overrides, run_dir)
+    if simulate is not None:
+        machines = parse_machines(simulate)
+        costs = measure_costs(Folder(measured or place.run_dir), config.pack.shard_tokens, config.dedup.memory_bytes)
+        print(describe_predictions(costs, machines))
+        return
     print(describe_plan(make_plan(config, Folder(place.run_dir), place.cache_dir)))
 
 
@@ -148,9 +175,6 @@ def report(
     as_json: Annotated[bool, typer.Option("--json", help="print the summary as JSON, for scripts")] = False,
 ) -> None:
     """Make the page of a run anew, finished or not, and print its summary."""
-    import json
-    import webbrowser
-
     from tamiz.report.console import format_summary
     from tamiz.run.reporting import gather_facts, publish_page
 
@@ -161,9 +185,22 @@ def report(
         print(json.dumps({"state": facts.state, **facts.summary}, indent=1, ensure_ascii=False))
     else:
         print(format_summary(facts.summary))
-        print(f"\nreport  {run / page}" + ("" if facts.state == "finished" else f"  (the run is {facts.state})"))
+        print(f"\nreport  {run}/{page}" + ("" if facts.state == "finished" else f"  (the run is {facts.state})"))
     if show:
-        webbrowser.open((run / page).resolve().as_uri())
+        _show_page(folder, page)
+
+
+def _show_page(folder: Folder, page: str) -> None:
+    """In the browser; a page behind a URL is copied to a temporary file first."""
+    import tempfile
+    import webbrowser
+
+    path = Path(folder.locate(page))
+    if not folder.is_local:
+        with tempfile.NamedTemporaryFile(suffix=".html", delete=False) as file:
+            file.write(folder.read_bytes(page))
+        path = Path(file.name)
+    webbrowser.open(path.as_uri())
 
 
 @app.command()
@@ -223,19 +260,19 @@ def explain(
 
 @app.command()
 def compare(
-    run_a: Annotated[Path, typer.Argument(metavar="RUN_A", help="the run before")],
-    run_b: Annotated[Path, typer.Argument(metavar="RUN_B", help="the run after")],
+    run_a: Annotated[str, typer.Argument(metavar="RUN_A", help="the run before")],
+    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="the run after")],
 ) -> None:
     """What entered and what left between two runs, and why; printed, and as a page in RUN_B's report."""
     from tamiz.report.comparison import format_comparison, render_comparison
     from tamiz.run.compare import compare_runs
 
-    folder = _open_folder(run_b)
-    comparison = compare_runs(_open_folder(run_a), folder)
+    before, folder = _open_folder(run_a), _open_folder(run_b)
+    comparison = compare_runs(before, folder)
     print(format_comparison(comparison))
-    page = f"report/compared-to-{run_a.resolve().name}.html"
+    page = f"report/compared-to-{before.url.rpartition('/')[2]}.html"
     folder.publish_bytes(page, render_comparison(comparison).encode())
-    print(f"\npage  {run_b / page}")
+    print(f"\npage  {folder.url}/{page}")
 
 
 @app.command()

@@ -8,10 +8,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from tamiz.decide.recipes import LINE_RULES, RECIPES
 from tamiz.errors import ConfigError
+from tamiz.objects import check_url
 
 MEMORY_MIN = 600_000_000  # a worker of dedup before its first document takes 400 MB
 
@@ -61,12 +71,21 @@ class SampleSource(_TableSource):
     kind: Literal["sample"]
 
 
+def _check_urls(paths: list[str], info: ValidationInfo) -> list[str]:
+    for path in paths:
+        check_url(path, str(info.field_name))
+    return paths
+
+
+Paths = Annotated[list[str], Field(min_length=1), AfterValidator(_check_urls)]
+
+
 class FileSource(_TableSource):
-    """Local files: Parquet, or JSON lines (plain, .gz, .zst)."""
+    """Files: Parquet, or JSON lines (plain, .gz, .zst)."""
 
     kind: Literal["parquet", "jsonl"]
-    paths: Annotated[list[str], Field(min_length=1)]
-    """files, folders, or patterns with `*`, `?`, `**`"""
+    paths: Paths
+    """files, folders, or patterns with `*`, `?`, `**`; local, or URLs such as s3://bucket/crawl/*.parquet"""
     text_column: str = "text"
     """the column, or JSON key, that holds the text"""
 
@@ -91,8 +110,8 @@ class WarcSource(_Source):
     """Crawls: the HTML pages of WARC files, the texts of WET files, plain or with .gz or .zst."""
 
     kind: Literal["warc"]
-    paths: Annotated[list[str], Field(min_length=1)]
-    """files, folders, or patterns with `*`, `?`, `**`"""
+    paths: Paths
+    """files, folders, or patterns with `*`, `?`, `**`; local, or URLs such as s3://bucket/crawl/*.warc.gz"""
 
 
 Source: TypeAlias = Annotated[SampleSource | FileSource | HubSource | WarcSource, Field(discriminator="kind")]
@@ -187,7 +206,7 @@ class Dedup(_Model):
     """which of several copies stays: the first, the longest, or by a metric"""
     prefer: Annotated[list[str], Field(max_length=200)] = []
     """sources whose documents win over those of others, best first"""
-    against: list[str] = []
+    against: Annotated[list[str], AfterValidator(_check_urls)] = []
     """run directories of older runs, whose documents win"""
     memory: int | str = "2GB"
     """what a worker of dedup may use"""
@@ -288,9 +307,12 @@ class Run(_Model):
     """How to run; never part of a fingerprint."""
 
     workers: PositiveInt | Literal["auto"] = "auto"
-    """processes; auto is the number of cores"""
-    engine: Literal["local"] = "local"
-    """where units run"""
+    """units at once; auto is the number of cores, of the whole cluster with Ray"""
+    engine: Literal["local", "ray"] = "local"
+    """where units run: processes of this machine, or a Ray cluster"""
+    address: str = "auto"
+    """of the Ray cluster: auto (the one this machine belongs to), ray://host:10001, host:6379, or local (started for
+    this run)"""
     hub_cache: HubCache | None = None
     """keep what is fetched from the Hub; null keeps nothing"""
 

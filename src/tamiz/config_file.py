@@ -32,19 +32,25 @@ from tamiz.config import (
 from tamiz.errors import ConfigError
 
 
-def load_config(path: Path, overrides: Sequence[str] = (), folder: Path | None = None) -> Config:
-    """Read the YAML file, put `a.b=value` overrides (values in YAML) over it, and check the whole.
-
-    `folder`: where its relative paths start, if not beside the file (a run's copy of its config).
-    """
+def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+    """Read the YAML file, put `a.b=value` overrides (values in YAML) over it, and check the whole."""
     if path.suffix not in {".yaml", ".yml"}:
         raise ConfigError(f"{path}: the config is a .yaml file")
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.yaml")], n=1)
         raise ConfigError(f"{path}: no such config file" + (f"; did you mean {near[0]}?" if near else "")) from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot read the config: {' '.join(str(error).split())}") from None
+    return read_config(text, str(path), path.parent, overrides)
+
+
+def read_config(text: str, path: str, folder: Path, overrides: Sequence[str] = ()) -> Config:
+    """As `load_config`, from the YAML text; `path` names it in messages, its relative paths start at `folder`."""
+    try:
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError as error:
         raise ConfigError(f"{path}: cannot read the config: {' '.join(str(error).split())}") from None
     if not isinstance(raw, dict):
         raise ConfigError(f"{path}: a config is a mapping of keys, seen {type(raw).__name__}")
@@ -53,7 +59,7 @@ def load_config(path: Path, overrides: Sequence[str] = (), folder: Path | None =
     if "folder" in raw:
         raise ConfigError(f"{path}: unknown key folder")
     try:
-        return Config.model_validate({**raw, "folder": folder or path.parent})
+        return Config.model_validate({**raw, "folder": folder})
     except ValidationError as error:
         raise ConfigError(f"{path}: " + "; ".join(_explain_error(e) for e in error.errors())) from None
 

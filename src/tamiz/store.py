@@ -1,8 +1,10 @@
 """Open, list, publish and lock the files of one folder, local or behind an fsspec URL.
 
-No file is ever visible half-written under its final name: `publish` writes aside in the same directory, makes the
-bytes durable, checks their number and renames. What a killed process leaves behind are aside files, which `list` does
-not show and `sweep` removes. Every OSError comes out as StoreError with the path, the cause and what to do.
+No file is ever visible half-written under its final name. In a local folder `publish` writes aside in the same
+directory, makes the bytes durable, checks their number and renames. What a killed process leaves behind are aside
+files, which `list` does not show and `sweep` removes. In an object store it writes to a local temporary file, uploads
+that whole under the final name and checks what arrived. Every OSError comes out as StoreError with the path, the cause
+and what to do.
 """
 
 from __future__ import annotations
@@ -16,15 +18,18 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from functools import partial
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Self, cast
 
-import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from tamiz.errors import StoreError
+from tamiz.lease import Hold, hold_lease
+from tamiz.objects import insist, is_url, open_url, upload
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -33,6 +38,8 @@ if TYPE_CHECKING:
 
 _ASIDE = ".aside-"
 _BUFFER_BYTES = 1 << 20  # Parquet pages reach us in pieces of a few KB; one system call per MiB
+_AHEAD_BYTES = 8 << 20  # read at once from a URL: a request takes as long as moving some MB
+_N_AT_ONCE = 128  # small objects fetched together
 _AGAIN = "then run the same command again: what was published stays valid"
 
 
@@ -53,11 +60,17 @@ class Folder:
     """
 
     def __init__(self, url: str | os.PathLike[str]) -> None:
-        self.fs, self.root = fsspec.url_to_fs(os.fspath(url))
-        self.is_local = isinstance(self.fs, LocalFileSystem)
+        path = os.fspath(url)
+        self.is_local = not is_url(path)
+        if self.is_local:
+            self.fs, self.root = LocalFileSystem(), os.path.abspath(path.removeprefix("file://"))
+            self.url = self.root
+        else:
+            self.fs, self.root = open_url(path, "--run-dir")
+            self.url = f"{path.partition('://')[0]}://{self.root.lstrip('/')}"
 
     def __repr__(self) -> str:
-        return f"Folder({self.root!r})"
+        return f"Folder({self.url!r})"
 
     def locate(self, path: str) -> str:
         """The full name of `path` (a local path, or a path of `fs`), for messages and for libraries that open files."""
@@ -69,7 +82,7 @@ class Folder:
     def exists(self, path: str) -> bool:
         """True when `path` is published (a file) or is a folder."""
         with _explain(self.locate(path), "look up"):
-            return bool(self.fs.exists(self.locate(path)))
+            return bool(insist(lambda: self.fs.exists(self.locate(path))))
 
     def list(self, prefix: str = "") -> list[str]:
         """Relative paths of the published files that begin with `prefix` (a string, not a folder), sorted."""
@@ -78,22 +91,45 @@ class Folder:
 
     def list_sizes(self, prefix: str = "") -> dict[str, int]:
         """Relative path -> size in bytes of the published files that begin with `prefix`, in sorted order."""
-        return {path: int(self.fs.size(self.locate(path))) for path in self.list(prefix)}
+        if self.is_local:
+            return {path: os.path.getsize(self.locate(path)) for path in self.list(prefix)}
+        top = f"{self.root}/{prefix.rpartition('/')[0]}".rstrip("/")
+        with _explain(top, "list"):
+            found = insist(lambda: self.fs.find(top, detail=True))
+        sizes = {name[len(self.root) :].lstrip("/"): int(facts["size"]) for name, facts in found.items()}
+        return {path: sizes[path] for path in sorted(sizes) if path.startswith(prefix) and not _is_hidden(path)}
 
     def open(self, path: str) -> BinaryIO:
         """Open for reading; StoreError when it does not exist or cannot be opened."""
         with _explain(self.locate(path), "open"):
-            return open(self.locate(path), "rb") if self.is_local else cast(BinaryIO, self.fs.open(self.locate(path)))
+            if self.is_local:
+                return open(self.locate(path), "rb")
+            name = self.locate(path)
+            file = insist(lambda: self.fs.open(name, "rb", block_size=_AHEAD_BYTES, cache_type="readahead"))
+            return cast(BinaryIO, file)
 
     def read_bytes(self, path: str) -> bytes:
         """The whole content."""
-        with _explain(self.locate(path), "read"), self.fs.open(self.locate(path), "rb") as file:
-            return cast(bytes, file.read())
+        with _explain(self.locate(path), "read"):
+            if self.is_local:
+                return Path(self.locate(path)).read_bytes()
+            return cast(bytes, insist(lambda: self.fs.cat_file(self.locate(path))))
+
+    def read_many(self, paths: Sequence[str]) -> Iterator[bytes]:
+        """The contents of small files, in order; many at once from a URL."""
+        if self.is_local:
+            yield from map(self.read_bytes, paths)
+            return
+        for start in range(0, len(paths), _N_AT_ONCE):
+            names = [self.locate(path) for path in paths[start : start + _N_AT_ONCE]]
+            with _explain(f"{names[0]}...", "read"):
+                found = insist(partial(self.fs.cat, names))
+            yield from found.values() if isinstance(found, dict) else [found]
 
     def remove(self, path: str) -> None:
         """Remove a published file; one that does not exist is no error."""
         with _explain(self.locate(path), "remove"), contextlib.suppress(FileNotFoundError):
-            self.fs.rm_file(self.locate(path))
+            insist(lambda: self.fs.rm_file(self.locate(path)))
 
     def publish(self, path: str) -> Aside:
         """A context manager that gives a writable binary file; after a clean exit `path` is visible and `.output` set.
@@ -112,10 +148,10 @@ class Folder:
         """Raise StoreError unless the file has the size and the SHA-256 of `output`; reads the whole file."""
         name = self.locate(output.path)
         with _explain(name, "check"):
-            n_bytes = self.fs.size(name)
+            n_bytes = insist(lambda: self.fs.size(name))
             if n_bytes != output.n_bytes:
                 raise StoreError(f"{name}: {n_bytes} bytes, its record says {output.n_bytes}; remove it, {_AGAIN}")
-            with self.fs.open(name, "rb") as file:
+            with self.open(output.path) as file:
                 seen = hashlib.sha256()
                 while piece := file.read(_BUFFER_BYTES):
                     seen.update(piece)
@@ -127,8 +163,10 @@ class Folder:
     def sweep(self) -> int:
         """Remove the aside files that killed processes left and tell how many; call it with the lock held.
 
-        Without the lock it would pull the files of a live writer from under it.
+        Without the lock it would pull the files of a live writer from under it. An object store has none.
         """
+        if not self.is_local:
+            return 0
         left = [path for path in self._walk("") if PurePosixPath(path).name.startswith(_ASIDE)]
         for path in left:
             name = f"{self.root}/{path}"
@@ -137,14 +175,15 @@ class Folder:
         return len(left)
 
     @contextlib.contextmanager
-    def lock(self, name: str) -> Iterator[None]:
+    def lock(self, name: str) -> Iterator[Hold]:
         """Hold the exclusive lock `name` of this folder; StoreError with the other's host and pid when it is taken.
 
-        The kernel frees it when the holder dies, however it dies; the file itself stays. A folder behind a URL has no
-        lock: two runs there waste work but, publishing the same bytes atomically, do not spoil each other's files.
+        The kernel frees it when the holder dies, however it dies; the file itself stays. A folder behind a URL has a
+        lease, which runs out when it is not renewed: `Hold.check` tells a holder that it lost it.
         """
         if not self.is_local:
-            yield
+            with hold_lease(self.fs, self.root, name) as hold:
+                yield hold
             return
         path = f"{self.root}/.lock-{name}"
         with _explain(path, "lock"):
@@ -160,12 +199,12 @@ class Folder:
                 file.truncate(0)
                 file.write(json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode())
                 file.flush()
-            yield
+            yield Hold()
 
     def _walk(self, start: str) -> Iterator[str]:
         top = f"{self.root}/{start}" if start else self.root
         with _explain(top, "list"):
-            for name in _walk_local(top) if self.is_local else self.fs.find(top):
+            for name in _walk_local(top) if self.is_local else insist(lambda: self.fs.find(top)):
                 yield name[len(self.root) :].lstrip("/")
 
 
@@ -193,9 +232,9 @@ class Aside(io.RawIOBase):
             if self._folder.is_local:
                 _make_folders(self._parent)
                 self._file: BinaryIO = open(self._aside, "xb", buffering=_BUFFER_BYTES)
-            else:
-                self._folder.fs.makedirs(self._parent, exist_ok=True)
-                self._file = self._folder.fs.open(self._aside, "wb")
+            else:  # without a name, so that a killed process leaves nothing
+                self._file = cast(BinaryIO, tempfile.TemporaryFile("wb", buffering=_BUFFER_BYTES))
+                self._aside = f"/proc/self/fd/{self._file.fileno()}"
         return self
 
     def writable(self) -> bool:
@@ -231,23 +270,25 @@ class Aside(io.RawIOBase):
             self._file.flush()
             if self._folder.is_local:
                 os.fsync(self._file.fileno())
-            self._file.close()
-            n_bytes = self._folder.fs.size(self._aside)
+            n_bytes = os.fstat(self._file.fileno()).st_size
             if n_bytes != self._n_bytes:
                 raise StoreError(f"{self._name}: wrote {self._n_bytes} bytes, disk has {n_bytes}; check it, {_AGAIN}")
             if self._folder.is_local:
+                self._file.close()
                 os.replace(self._aside, self._name)
                 _sync_folder(self._parent)
             else:
-                self._folder.fs.mv(self._aside, self._name)
+                upload(self._folder.fs, Path(self._aside), self._name, self._digest.hexdigest())
+                self._file.close()
         self.output = Output(self._path, self._n_bytes, self._digest.hexdigest())
 
     def _discard(self) -> None:
         # The error on its way out is the one to report: a full disk also fails the flush inside close().
         with contextlib.suppress(OSError):
             self._file.close()
-        with contextlib.suppress(OSError):
-            self._folder.fs.rm_file(self._aside)
+        if self._folder.is_local:
+            with contextlib.suppress(OSError):
+                os.unlink(self._aside)
 
 
 def _is_hidden(path: str) -> bool:

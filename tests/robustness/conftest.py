@@ -22,7 +22,7 @@ from tests.run.test_build import ROOT
 def settings() -> SiftSettings:
     """All of the FineWeb recipe, so that every kernel meets every input."""
     made = make_sift_settings(load_config(ROOT / "configs" / "fineweb-raw.yaml"), Path.home() / ".cache" / "tamiz")
-    warm_kernels(made, print)
+    warm_kernels(made)
     return made
 
 

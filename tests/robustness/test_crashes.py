@@ -125,7 +125,7 @@ class Fate:
 def run(config: Config, run_dir: Path, n_left: int | None) -> Fate:
     fate = Fate(n_left)
     with fate.rule(), contextlib.suppress(CrashError):
-        build_corpus(config, Place(run_dir, Path.home() / ".cache" / "tamiz"), lambda _: None, PART_BYTES)
+        build_corpus(config, Place(str(run_dir), Path.home() / ".cache" / "tamiz"), lambda _: None, PART_BYTES)
     return fate
 
 

@@ -33,7 +33,7 @@ from tamiz.sources import jsonl
 jsonl.BATCH_ROWS = 100  # in the workers too, which import this file
 if __name__ == "__main__":
     config = load_config(Path("configs/fineweb-raw.yaml"), sys.argv[3:])
-    build_corpus(config, Place(Path(sys.argv[1]), _cache_dir()), print, part_bytes=int(sys.argv[2]))
+    build_corpus(config, Place(sys.argv[1], _cache_dir()), print, part_bytes=int(sys.argv[2]))
 """
 
 

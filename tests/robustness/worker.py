@@ -16,6 +16,7 @@ from tamiz.run.local import LocalEngine
 from tamiz.run.measuring import SiftSettings
 from tamiz.run.sift import SiftUnit, sift_split
 from tamiz.sources import JsonlSource, ParquetSource, list_splits, read_split
+from tamiz.sources.access import HubAccess
 
 MEMORY_MAX = 2 << 30
 
@@ -57,7 +58,7 @@ def sift_files(
 ) -> Sifted:
     """Sift a whole source; the books of every part balance, or an assertion fails."""
     units = [
-        SiftUnit(str(run_dir), "sift", settings, spec, split, index, 0, None, part_bytes)
+        SiftUnit(str(run_dir), "sift", settings, spec, (split,), index, index, HubAccess(), part_bytes)
         for index, split in enumerate(list_splits(spec).splits)
     ]
     results = sorted((r for _, r in engine.run(sift_measured, units, lambda *_: None)), key=lambda r: r[0][0].unit)

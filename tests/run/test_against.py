@@ -51,7 +51,7 @@ def build(folder: Path, run: str, sources: list[str], dedup: dict[str, object], 
     }
     path = folder / f"{run}.yaml"
     path.write_text(yaml.safe_dump(config))
-    build_corpus(load_config(path), Place(folder / run, CACHE), lambda _: None)
+    build_corpus(load_config(path), Place(str(folder / run), CACHE), lambda _: None)
     return folder / run
 
 

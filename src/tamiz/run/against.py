@@ -10,10 +10,11 @@ from typing import Any
 from tamiz.config import Config
 from tamiz.dedup.signature import MinHashShape
 from tamiz.errors import ConfigError
+from tamiz.objects import is_url
 from tamiz.run.fingerprint import make_fingerprint, to_plain
 from tamiz.run.layout import KeptPart
 from tamiz.run.ledger import Done, read_done
-from tamiz.run.sift import list_kept
+from tamiz.run.sift import count_splits, list_kept
 from tamiz.store import Folder
 
 _ROLES = ("bands",)  # all that is read of an older run
@@ -36,25 +37,34 @@ def find_older_runs(config: Config, shape: MinHashShape | None) -> tuple[OlderRu
 def _find_run(config: Config, name: str, shape: MinHashShape | None) -> OlderRun:
     from tamiz.run.plan import read_plan_record
 
-    path = next((base / name for base in (config.folder, Path()) if (base / name / "plan.json").is_file()), None)
-    if path is None:
-        raise ConfigError(
-            f"dedup.against: no run {name!r} (no plan.json) in {config.folder.resolve()} or {Path().resolve()}"
-        )
-    folder = Folder(path.resolve())
+    folder = _open_run(config, name)
     record = read_plan_record(folder) or {}
     theirs = record["inputs"]["sift"]["minhash"]
     if theirs != to_plain(shape):
         raise ConfigError(f"dedup.against: {name} was made with minhash {theirs}, this run has {to_plain(shape)}")
     stage = "lines" if "lines" in record["places"] else "sift"
     _check_finished(folder, record, name)
-    return OlderRun(str(path.resolve()), record["places"][stage], make_fingerprint(record["inputs"][stage]))
+    return OlderRun(folder.url, record["places"][stage], make_fingerprint(record["inputs"][stage]))
+
+
+def _open_run(config: Config, name: str) -> Folder:
+    if is_url(name):
+        folder = Folder(name)
+        if not folder.exists("plan.json"):
+            raise ConfigError(f"dedup.against: {folder.url} is no run (no plan.json)")
+        return folder
+    path = next((base / name for base in (config.folder, Path()) if (base / name / "plan.json").is_file()), None)
+    if path is None:
+        raise ConfigError(
+            f"dedup.against: no run {name!r} (no plan.json) in {config.folder.resolve()} or {Path().resolve()}"
+        )
+    return Folder(path.resolve())
 
 
 def _check_finished(folder: Folder, record: dict[str, Any], name: str) -> None:
     done = read_done(folder, record["places"]["sift"], _ROLES)
     n_splits = sum(len(source["splits"]) for source in record["sources"])
-    n_finished = sum(bool(part.facts["is_last"]) for part in done.values())
+    n_finished = count_splits(done.values())
     place = record["places"].get("lines", record["places"]["sift"])
     n_parts = sum("bands" in part.outputs for part in read_done(folder, place, _ROLES).values())
     if n_finished < n_splits or n_parts < len(done):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -13,18 +14,20 @@ import yaml
 
 from tamiz.config import Config
 from tamiz.errors import InterruptedRunError, RunError, TamizError
+from tamiz.lease import Hold
 from tamiz.report.summary import Summary, build_summary
 from tamiz.run.corpus import publish_corpus, withdraw_corpus
 from tamiz.run.deduplication import clear_work, collect_facts, find_duplicates, plan_trust
-from tamiz.run.engine import Engine, Report, Work
+from tamiz.run.engine import LIBRARY_BYTES, MEMORY_BYTES, Engine, Report, Work
 from tamiz.run.journal import Journal
 from tamiz.run.ledger import Done, forget_done, read_done
 from tamiz.run.lines import RULE, collect_lines, remove_lines
 from tamiz.run.local import LocalEngine
-from tamiz.run.pack import pack_shard, plan_shards
+from tamiz.run.pack import SHARD_TOKEN_BYTES, pack_shard, plan_shards
 from tamiz.run.plan import Plan, check_same_run, make_plan, publish_plan
 from tamiz.run.progress import Progress
 from tamiz.run.quarantine import Allowance, list_damage
+from tamiz.run.ray import RayEngine
 from tamiz.run.reporting import publish_report
 from tamiz.run.sift import PART_BYTES, SiftUnit, list_kept, plan_units, sift_split
 from tamiz.run.tokens import TokensUnit, make_tokens, open_tokenizer
@@ -36,9 +39,9 @@ from tamiz.tally import Tally, merge_tallies
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run works: its directory and the user's cache."""
+    """Where a run works: its directory (a path or an fsspec URL) and the user's cache."""
 
-    run_dir: Path
+    run_dir: str
     cache_dir: Path
 
 
@@ -52,9 +55,12 @@ _DEDUP_RECORDS = ("duplicates", "copies")
 Say = Callable[[str], None]
 
 
-def count_workers(config: Config) -> int:
-    """`run.workers`, or the cores this process may use."""
-    return len(os.sched_getaffinity(0)) if config.run.workers == "auto" else config.run.workers
+def open_engine(config: Config) -> Engine:
+    """The engine that `run` asks for."""
+    n_workers = None if config.run.workers == "auto" else config.run.workers
+    if config.run.engine == "ray":
+        return RayEngine(config.run.address, n_workers)
+    return LocalEngine(n_workers or len(os.sched_getaffinity(0)))
 
 
 def build_corpus(config: Config, place: Place, say: Say, part_bytes: int = PART_BYTES) -> Summary:
@@ -63,25 +69,23 @@ def build_corpus(config: Config, place: Place, say: Say, part_bytes: int = PART_
     `part_bytes`: text per part of a file that cannot seek.
     """
     folder = Folder(place.run_dir)
-    with folder.lock("build"):
+    with folder.lock("build") as hold:
         check_same_run(config, folder)
         folder.sweep()
         plan = make_plan(config, folder, place.cache_dir, part_bytes)
         folder.publish_bytes("config.yaml", _dump_config(config))
         publish_plan(folder, plan)
-        engine = LocalEngine(count_workers(config))
-        journal = Journal(folder, count_workers(config), {stage: plan.place(stage) for stage in plan.inputs})
-        try:
-            return _Build(config, plan, folder, engine, journal, say).run()
-        except InterruptedRunError:
-            journal.close("interrupted")
-            raise
-        except TamizError as error:
-            journal.close("failed", str(error))
-            _report_failure(folder, say)
-            raise
-        finally:
-            engine.close()
+        with closing(open_engine(config)) as engine:
+            journal = Journal(folder, engine.n_workers, {stage: plan.place(stage) for stage in plan.inputs})
+            try:
+                return _Build(config, plan, folder, engine, hold, journal, say).run()
+            except InterruptedRunError:
+                journal.close("interrupted")
+                raise
+            except TamizError as error:
+                journal.close("failed", str(error))
+                _report_failure(folder, say)
+                raise
 
 
 def _report_failure(folder: Folder, say: Say) -> None:
@@ -95,9 +99,11 @@ def _report_failure(folder: Folder, say: Say) -> None:
 class _Build:
     """The stages in order, each reading what the one before published."""
 
-    def __init__(self, config: Config, plan: Plan, folder: Folder, engine: Engine, journal: Journal, say: Say) -> None:
+    def __init__(
+        self, config: Config, plan: Plan, folder: Folder, engine: Engine, hold: Hold, journal: Journal, say: Say
+    ) -> None:
         self.config, self.plan, self.folder, self.engine, self.say = config, plan, folder, engine, say
-        self.journal = journal
+        self.hold, self.journal = hold, journal
 
     def run(self) -> Summary:
         parts = self.sift()
@@ -108,6 +114,7 @@ class _Build:
         tokens = self.tokenize(parts, dedup)
         shards = self.pack(tokens)
         summary = self.summarize(parts, frequent, dedup, tokens, shards)
+        self.hold.check()
         publish_corpus(self.folder, self.config, self.plan, open_tokenizer(self.plan.tokens), summary, shards)
         self.journal.close("finished")
         self._publish_report(summary)
@@ -118,13 +125,14 @@ class _Build:
         splits = [(source.spec, split) for source in self.plan.sources for split in source.splits]
         done = read_done(self.folder, place)
         units, parts = plan_units(
-            self.folder.root, place, self.plan.sift, splits, done, self.plan.access, self.plan.part_bytes
+            self.folder.url, place, self.plan.sift, splits, done, self.plan.access, self.plan.part_bytes
         )
         if units:
             warm_kernels(self.plan.sift)
         total = sum(split.n_bytes for _, split in splits)
-        left = sum(unit.split.n_bytes for unit in units)
-        self._tell_resumed("sift", len(splits) - len(units), len(splits), "splits")
+        left = sum(unit.n_bytes for unit in units)
+        n_left = sum(len(unit.splits) for unit in units)
+        self._tell_resumed("sift", len(splits) - n_left, len(splits), "splits")
         work: Work[SiftUnit, list[Done]] = sift_split
         allowed = {
             source.spec.name: Allowance(source, self.config.max_quarantined(source.spec.name))
@@ -134,8 +142,9 @@ class _Build:
             allowed[part.facts["source"]].use([part])
         with Progress("sift", total, total - left, self.journal) as progress:
             for unit, records in self.engine.run(work, units, progress.add):
+                self.hold.check()
                 parts += records
-                allowed[unit.split.source].use(records)
+                allowed[unit.spec.name].use(records)
         for allowance in allowed.values():
             allowance.settle()
         parts = sorted(parts, key=lambda done: done.unit)
@@ -172,7 +181,7 @@ class _Build:
         place, repeat = self.plan.place("tokens"), self.plan.repeat
         duplicates, copies = (dedup[name].outputs[name].path for name in _DEDUP_RECORDS)
         units = [
-            TokensUnit(self.folder.root, place, self.plan.tokens, part, duplicates, copies, repeat, is_checked=i == 0)
+            TokensUnit(self.folder.url, place, self.plan.tokens, part, duplicates, copies, repeat, is_checked=i == 0)
             for i, part in enumerate(list_kept(parts))
         ]
         done = read_done(self.folder, place)
@@ -192,7 +201,8 @@ class _Build:
                 forget_done(self.folder, path.rpartition("/")[0])
         total = sum(done.tally["bytes/train"] + done.tally["bytes/validation"] for done in tokens)
         with Progress("pack", total, 0, self.journal) as progress:
-            return self._run_units(place, pack_shard, units, progress.add)
+            memory_bytes = LIBRARY_BYTES + SHARD_TOKEN_BYTES * self.plan.pack.shard_tokens
+            return self._run_units(place, pack_shard, units, progress.add, memory_bytes)
 
     def summarize(
         self,
@@ -229,13 +239,16 @@ class _Build:
         self.folder.publish_bytes("report/summary.json", text.encode())
         publish_report(self.folder, summary)
 
-    def _run_units(self, place: str, work: Work[U, Done], units: Iterable[U], report: Report) -> list[Done]:
+    def _run_units(
+        self, place: str, work: Work[U, Done], units: Iterable[U], report: Report, memory_bytes: int = MEMORY_BYTES
+    ) -> list[Done]:
         """Do what the ledger does not have; the records of all units, in the units' order."""
         units = list(units)
         done = read_done(self.folder, place)
         todo = [unit for unit in units if unit.name not in done]
         self._tell_resumed(place.partition("/")[0], len(units) - len(todo), len(units), "units")
-        for unit, record in self.engine.run(work, todo, report):
+        for unit, record in self.engine.run(work, todo, report, memory_bytes):
+            self.hold.check()
             done[unit.name] = record
         return [done[unit.name] for unit in units]
 

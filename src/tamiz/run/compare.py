@@ -44,13 +44,13 @@ def compare_runs(a: Folder, b: Folder) -> Comparison:
     summaries = [read_summary(folder, config) for folder, (config, _) in zip((a, b), opened, strict=True)]
     for folder, summary in zip((a, b), summaries, strict=True):
         if summary is None:
-            raise ConfigError(f"{folder.root}: the run is not finished; `tamiz status` tells how far it is")
+            raise ConfigError(f"{folder.url}: the run is not finished; `tamiz status` tells how far it is")
     assert summaries[0] is not None
     assert summaries[1] is not None
     documents = [_read_documents(folder, verdicts) for folder, (_, verdicts) in zip((a, b), opened, strict=True)]
     left, entered, tally = _join(documents[0], documents[1])
     return Comparison(
-        names=(a.root, b.root),
+        names=(a.url, b.url),
         summaries=(summaries[0], summaries[1]),
         tally=tally,
         config=find_changes(_list_inputs(a), _list_inputs(b)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from tamiz.dedup.duplicates import NONE, find_roots
 from tamiz.dedup.signature import MinHashShape
 from tamiz.run.bands import SCOPES
 from tamiz.run.layout import Group, KeptPart, Layout
-from tamiz.run.ledger import Done, record_done
+from tamiz.run.ledger import Done, record_done, start_meter
 from tamiz.run.merge import HEADS, NAMED, list_files, read_between, read_doc_ids
 from tamiz.run.partition import Preference
 from tamiz.schema import COPIES, DOC_ID, DUPLICATES, I64, U8, U64, check_batch
@@ -107,8 +107,10 @@ def finish_dedup(
     bands: Sequence[Done],
     merged: Sequence[Done],
     heads: Sequence[Done],
+    steps: Iterable[Done],
 ) -> None:
-    """Publish what the steps before found, then the records."""
+    """Publish what the steps before found, then the records. `steps`: the records of all their units."""
+    start_meter()
     is_known = settings.false_positives is None
     copies = publish_copies(folder, place, layout, heads)
     named = list_files(heads, "named") if is_known else list_files(merged, "pairs")
@@ -125,9 +127,25 @@ def finish_dedup(
         "n_older": layout.n_older,
         "buckets": buckets[:_BUCKETS],
         "filter_bytes": sum(done.facts.get("filter_bytes", 0) for done in bands),
+        "n_columns": len(settings.columns),
+        "false_positives": settings.false_positives,
+        "steps": _sum_costs(steps),
     }
     record_done(folder, place, copies)
     record_done(folder, place, Done("duplicates", duplicates.outputs, {**duplicates.tally, **scopes}, facts))
+
+
+def _sum_costs(steps: Iterable[Done]) -> dict[str, float]:
+    """What a prediction needs of the steps' records, which go with their outputs; `first`: see Done.is_first."""
+    steps = list(steps)
+    first = [done.cpu_seconds for done in steps if done.is_first]
+    return {
+        "units": len(steps),
+        "cpu_seconds": round(sum(done.cpu_seconds for done in steps), 4),
+        "first_units": len(first),
+        "first_cpu_seconds": round(sum(first), 4),
+        "n_bytes": sum(output.n_bytes for done in steps for output in done.outputs.values()),
+    }
 
 
 def publish_duplicates(

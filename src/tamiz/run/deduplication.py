@@ -7,6 +7,7 @@ with the last record the folder goes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from tamiz.run.against import list_older_parts
@@ -23,8 +24,8 @@ from tamiz.run.checking import (
 )
 from tamiz.run.dedup import DedupSettings, finish_dedup, sample_pairs
 from tamiz.run.engine import Report
-from tamiz.run.layout import KeptPart, Layout, forecast_dedup, make_layout
-from tamiz.run.ledger import Done
+from tamiz.run.layout import KeptPart, Layout, bound_memory, forecast_dedup, make_layout
+from tamiz.run.ledger import Done, read_done
 from tamiz.run.merge import HeadUnit, MergeUnit, list_files, merge_group, name_heads
 from tamiz.run.partition import PartitionUnit, partition_keys
 from tamiz.run.sift import list_kept
@@ -41,13 +42,25 @@ class RunUnits(Protocol):
 
 
 def find_duplicates(
-    folder: Folder, place: str, settings: DedupSettings, parts: Sequence[Done], run_units: RunUnits, report: Report
+    folder: Folder,
+    place: str,
+    settings: DedupSettings,
+    parts: Sequence[Done],
+    run_units: Callable[..., list[Done]],
+    report: Report,
 ) -> None:
-    """Publish duplicates.parquet and copies.parquet under `place`, with their records."""
+    """Publish duplicates.parquet and copies.parquet under `place`, with their records.
+
+    `run_units`: RunUnits, with `memory_bytes` of a unit.
+    """
     older, records = list_older_parts(settings.against)
     layout = make_layout([*older, *list_kept(list(parts))], settings.memory, are_texts_read=settings.is_verified)
     dumps = {dump for record in [*parts, *records] for dump in record.facts["dumps"]}
-    work_through(folder, place, settings, layout, tuple(sorted(dumps)), run_units, report)
+    memory_bytes = settings.memory
+    if settings.false_positives is None:
+        memory_bytes = bound_memory(layout, settings.memory, are_texts_read=settings.is_verified)
+    run_all = partial(run_units, memory_bytes=memory_bytes)
+    work_through(folder, place, settings, layout, tuple(sorted(dumps)), run_all, report)
 
 
 def work_through(
@@ -64,7 +77,7 @@ def work_through(
     if settings.false_positives is not None:
         _meet(folder, place, work, settings, layout, dumps, run_units, report)
         return
-    root, groups, bounds = folder.root, layout.groups, layout.bounds
+    root, groups, bounds = folder.url, layout.groups, layout.bounds
     cuts = [
         PartitionUnit(root, work, group, settings.columns, layout.n_ranges, dumps, settings.preference)
         for group in groups
@@ -84,7 +97,8 @@ def work_through(
     theirs = dict(zip((group.index for group in own), pairs, strict=True))
     named = [HeadUnit(root, work, group, pairs, theirs.get(group.index), bounds) for group in groups]
     heads = run_units(work, name_heads, named, report)
-    finish_dedup(folder, place, settings, layout, bands, [*scopes, *merged], heads)
+    steps = read_done(folder, work).values()
+    finish_dedup(folder, place, settings, layout, bands, [*scopes, *merged], heads, steps)
 
 
 def _meet(
@@ -99,12 +113,13 @@ def _meet(
 ) -> None:
     """All steps with Bloom filters: no keys are cut, nobody knows who won."""
     assert settings.false_positives is not None, "checked by the caller"
-    root, columns, rate = folder.root, settings.columns, settings.false_positives
+    root, columns, rate = folder.url, settings.columns, settings.false_positives
     filters = plan_filters(root, work, layout, columns, settings.scope, dumps, rate, settings.memory)
     bands = run_units(work, find_met, filters, report)
     losers = tuple((done.outputs["losers"].path, done.unit.startswith("losers-exact")) for done in bands)
     merges = [MergeUnit(root, work, group, losers, layout.bounds) for group in layout.groups if group.is_own]
-    finish_dedup(folder, place, settings, layout, bands, run_units(work, merge_group, merges, report), [])
+    merged = run_units(work, merge_group, merges, report)
+    finish_dedup(folder, place, settings, layout, bands, merged, [], read_done(folder, work).values())
 
 
 def _compare(
@@ -155,7 +170,7 @@ def plan_trust(
     spots = {(spot.run, spot.part) for pair in pairs for spot in pair}
     name = f"trust-{settings.sample}-{settings.seed}"
     chosen = {key: paths[key] for key in spots}
-    return TrustUnit(folder.root, place, name, tuple(pairs), chosen, settings.shape.ngram, settings.threshold)
+    return TrustUnit(folder.url, place, name, tuple(pairs), chosen, settings.shape.ngram, settings.threshold)
 
 
 def _describe_bloom(settings: DedupSettings, facts: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -119,6 +119,12 @@ def make_layout(parts: Sequence[KeptPart], memory: int, *, are_texts_read: bool 
     return cut_layout(parts, n_sorted, min(GROUP_DOCUMENTS, n_sorted), n_bytes)
 
 
+def bound_memory(layout: Layout, memory: int, *, are_texts_read: bool = False) -> int:
+    """Bytes that a worker can come to need: `memory`, or less when everything together takes less."""
+    texts = sum(part.n_bytes for group in layout.groups for part in group.parts) if are_texts_read else 0
+    return min(memory, INTERPRETER_BYTES + layout.n_documents * DOCUMENT_BYTES + texts * SHINGLE_BYTES)
+
+
 def cut_layout(parts: Sequence[KeptPart], n_sorted: int, n_grouped: int, n_bytes: int | None = None) -> Layout:
     """Groups of at most `n_grouped` documents and `n_bytes` of text (or one part), ranges of at most `n_sorted`."""
     groups: list[Group] = []

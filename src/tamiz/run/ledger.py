@@ -7,9 +7,10 @@ Nothing is skipped because a file exists: without its record, or with an output 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 from tamiz.errors import StoreError
 from tamiz.run.fingerprint import dump_canonical
@@ -21,16 +22,38 @@ _SUFFIX = ".done.json"
 
 @dataclass(frozen=True)
 class Done:
-    """What a unit published: outputs by role (`kept`, `verdicts`, ...), counters, and small facts for later stages."""
+    """What a unit published: outputs by role (`kept`, `verdicts`, ...), counters, and small facts for later stages.
+
+    `cpu_seconds`: of all threads of its worker; `is_first`: the worker's first unit of this stage, so that they include
+    loading kernels or tokenizer. Both differ from run to run, and nothing but a prediction reads them.
+    """
 
     unit: str
     outputs: Mapping[str, Output]
     tally: Tally
     facts: Mapping[str, Any] = field(default_factory=dict)
+    cpu_seconds: float = field(default=0.0, compare=False)
+    is_first: bool = field(default=False, compare=False)
+
+
+class _Meter:
+    """CPU seconds of this process since the last record, and the places it has recorded in."""
+
+    started = 0.0
+    places: ClassVar[set[str]] = set()
+
+
+def start_meter() -> None:
+    """A unit begins: what this process did before is not its cost."""
+    _Meter.started = time.process_time()
 
 
 def record_done(folder: Folder, place: str, done: Done) -> None:
-    """Publish the record of `done` under `place`; the last thing a unit does."""
+    """Publish the record of `done`, with its cost, under `place`; the last thing a unit does."""
+    now = time.process_time()
+    done = replace(done, cpu_seconds=round(now - _Meter.started, 4), is_first=place not in _Meter.places)
+    _Meter.started = now
+    _Meter.places.add(place)
     folder.publish_bytes(f"{place}/{done.unit}{_SUFFIX}", (dump_canonical(done) + "\n").encode())
 
 
@@ -41,15 +64,15 @@ def read_done(folder: Folder, place: str, roles: Collection[str] | None = None) 
     """
     records = {}
     sizes = folder.list_sizes()
-    for path in folder.list(f"{place}/"):
-        if path.endswith(_SUFFIX):
-            done = _parse(path, folder.read_bytes(path))
-            if all(
-                sizes.get(output.path) == output.n_bytes
-                for role, output in done.outputs.items()
-                if roles is None or role in roles
-            ):
-                records[done.unit] = done
+    paths = [path for path in sizes if path.startswith(f"{place}/") and path.endswith(_SUFFIX)]
+    for path, data in zip(paths, folder.read_many(paths), strict=True):
+        done = _parse(path, data)
+        if all(
+            sizes.get(output.path) == output.n_bytes
+            for role, output in done.outputs.items()
+            if roles is None or role in roles
+        ):
+            records[done.unit] = done
     return records
 
 
@@ -74,6 +97,6 @@ def _parse(path: str, data: bytes) -> Done:
     try:
         raw = json.loads(data)
         outputs = {role: Output(**output) for role, output in raw["outputs"].items()}
-        return Done(raw["unit"], outputs, raw["tally"], raw["facts"])
+        return Done(raw["unit"], outputs, raw["tally"], raw["facts"], raw["cpu_seconds"], raw["is_first"])
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path}: not a done record ({error}); remove it, then run the same command again") from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -21,7 +22,7 @@ from tamiz.dedup.lines import WORDS_MIN, SplitLines, count_lines, drop_lines, sp
 from tamiz.dedup.signature import MinHashShape, hash_documents
 from tamiz.measure.normal import scan_normal_words
 from tamiz.run.engine import Report
-from tamiz.run.layout import Group, make_layout
+from tamiz.run.layout import Group, bound_memory, make_layout
 from tamiz.run.ledger import Done, record_done
 from tamiz.run.measuring import make_bands
 from tamiz.run.partition import read_dumps
@@ -114,8 +115,9 @@ def remove_lines(
     report: Report,
 ) -> list[Done]:
     """The parts' new records. In memory of each worker: 16 bytes for every line that is removed somewhere."""
-    root = folder.root
+    root = folder.url
     layout = make_layout(list_kept(list(parts)), memory, are_texts_read=True)
+    run_units = partial(run_units, memory_bytes=bound_memory(layout, memory, are_texts_read=True))
     dumps = tuple(sorted({dump for part in parts for dump in part.facts["dumps"]}))
     total = sum(part.tally["bytes/kept"] for part in parts)
     n_ranges = 1 << max(0, -(-total // _RANGE_BYTES) - 1).bit_length()

@@ -24,7 +24,8 @@ from typing import Any, Generic, NamedTuple
 import pyarrow as pa
 
 from tamiz.errors import RunError, TamizError
-from tamiz.run.engine import R, Report, U, Work
+from tamiz.run.engine import MEMORY_BYTES, ONE_THREAD, R, Report, U, Work
+from tamiz.run.ledger import start_meter
 
 TRIES = 3  # times a unit may kill its worker before the run stops
 _POLL_SECONDS = 0.5
@@ -75,8 +76,13 @@ class LocalEngine:
         self._context = multiprocessing.get_context("spawn")
         self._workers: list[_Worker] = []
 
-    def run(self, work: Work[U, R], units: Iterable[U], report: Report) -> Iterator[tuple[U, R]]:
-        """See Engine. A unit whose worker died is tried again by a new one, up to TRIES times."""
+    def run(
+        self, work: Work[U, R], units: Iterable[U], report: Report, memory_bytes: int = MEMORY_BYTES
+    ) -> Iterator[tuple[U, R]]:
+        """See Engine. A unit whose worker died is tried again by a new one, up to TRIES times.
+
+        `memory_bytes` is not looked at: the user chose the number of workers.
+        """
         waiting = deque(_Tried(unit, 0) for unit in units)
         running: dict[Connection, tuple[_Worker, _Tried[U]]] = {}
         try:
@@ -136,7 +142,7 @@ def _serve(pipe: Connection, counters: Any) -> None:
     """A worker's life: leave Ctrl-C to the driver, end with it, and keep native libraries on one thread."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    os.environ.update(FASTOKENS_BPE_THREADS="1", RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
+    os.environ.update(ONE_THREAD)
     pa.set_cpu_count(1)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -152,6 +158,7 @@ def _serve(pipe: Connection, counters: Any) -> None:
 
 def _work_unit(work: Work[U, Any], unit: U, count: Report) -> bytes:
     """The result or failure, pickled."""
+    start_meter()
     try:
         return pickle.dumps(work(unit, count))
     except TamizError as error:

@@ -19,6 +19,7 @@ from tamiz.store import Folder
 
 FILLS = {"best_fit": fill_best_fit, "concat": fill_concat}
 CORPUS = "corpus"
+SHARD_TOKEN_BYTES = 10  # of memory for each token of a shard: its id, and its share of a document's row and pieces
 
 Ranges = tuple[tuple[str, int, int], ...]  # (tokens file, first row, past row), in document order
 
@@ -68,8 +69,8 @@ def plan_shards(
             if number > done.facts["repetitions"]:
                 continue
             path = done.outputs["tokens"].path
-            with folder.open(path) as file:
-                table = pq.read_table(file, columns=["n_tokens", "is_holdout", "repetition"])
+            with folder.open(done.outputs["lengths"].path) as file:
+                table = pq.read_table(file)
             chosen_rows = table.column("is_holdout").to_numpy() == (which == "validation")
             rows = np.flatnonzero(chosen_rows & (table.column("repetition").to_numpy() == number))
             lengths = table.column("n_tokens").to_numpy().astype(np.int64)[rows]
@@ -81,7 +82,7 @@ def plan_shards(
                 sizes[int(shard)] = sizes.get(int(shard), 0) + int(lengths[shards == shard].sum())
         for number, shard in enumerate(sorted(ranges)):  # a document longer than a shard leaves no gap in the numbers
             name = f"{which}-{number:05d}"
-            units.append(ShardUnit(folder.root, place, settings, tokens, name, tuple(ranges[shard]), sizes[shard]))
+            units.append(ShardUnit(folder.url, place, settings, tokens, name, tuple(ranges[shard]), sizes[shard]))
     return units
 
 

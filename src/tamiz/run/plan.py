@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tamiz.config import Config
+from tamiz.config_file import read_config
 from tamiz.errors import ConfigError, SourceError
 from tamiz.pack.shards import choose_dtype
 from tamiz.run.against import find_older_runs, list_older_parts
@@ -163,6 +164,15 @@ def read_plan_record(folder: Folder) -> dict[str, Any] | None:
     return json.loads(folder.read_bytes(PLAN)) if folder.exists(PLAN) else None
 
 
+def read_run_config(folder: Folder, overrides: Sequence[str] = ()) -> Config:
+    """The run's own copy of its config, with `overrides` over it. Raises ConfigError when the folder is no run."""
+    record = read_plan_record(folder)
+    if record is None:
+        raise ConfigError(f"{folder.url}: not a run directory (no plan.json); `tamiz build CONFIG` makes one")
+    text = folder.read_bytes("config.yaml").decode()
+    return read_config(text, folder.locate("config.yaml"), Path(record["config_folder"]), overrides)
+
+
 def check_same_run(config: Config, folder: Folder) -> None:
     """ConfigError when the run directory belongs to a config of another name or other sources."""
     record = read_plan_record(folder)
@@ -171,7 +181,7 @@ def check_same_run(config: Config, folder: Folder) -> None:
     names = [source["spec"]["name"] for source in record["sources"]]
     if record["name"] != config.name or names != config.source_names:
         raise ConfigError(
-            f"run directory {folder.root} was made by config {record['name']!r} from {', '.join(names)}; this is "
+            f"run directory {folder.url} was made by config {record['name']!r} from {', '.join(names)}; this is "
             f"{config.name!r} from {', '.join(config.source_names)}. Give another --run-dir, or remove that directory"
         )
 

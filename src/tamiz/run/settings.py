@@ -20,6 +20,7 @@ from tamiz.dedup.signature import MinHashShape, choose_shape
 from tamiz.errors import ConfigError
 from tamiz.measure.domain import read_lexicon
 from tamiz.measure.table import VERSIONS, find_group, list_metrics
+from tamiz.objects import is_url
 from tamiz.run.against import OlderRun
 from tamiz.run.dedup import DedupSettings
 from tamiz.run.fingerprint import make_fingerprint, to_plain
@@ -243,6 +244,8 @@ def _make_bound(condition: Condition) -> Bound:
 
 def _resolve_pattern(config: Config, pattern: str) -> str:
     """Relative to the config's folder if that matches anything, else to the working directory."""
+    if is_url(pattern):
+        return pattern
     path = Path(pattern).expanduser()
     if path.is_absolute():
         return str(path)

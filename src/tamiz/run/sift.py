@@ -1,11 +1,16 @@
-"""The sift stage: one unit per split; a unit publishes one part, or several when its file cannot seek."""
+"""The sift stage: one unit per split, or per group of splits when a run has very many.
+
+A unit publishes one part, or several when its file cannot seek.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +27,8 @@ from tamiz.sources.split import Chunk, Cursor, Damage, Source, Split
 from tamiz.store import Folder
 
 PART_BYTES = 256 << 20  # of text read, where a file cannot seek; a killed worker repeats at most one part
+UNITS_MAX = 8000  # of sift: 4 objects each, and 3 of tokens, leave room for 44,000 others below 100,000 in a run
+_PACKED_RATIO = 8  # text bytes in a byte of a packed file, at most: its parts must not become too many either
 _ROLES = ("kept", "bands", "verdicts")
 # The columns whose values repeat: a dictionary of the others makes bands and verdicts a tenth larger, slower to write.
 _REPEATING = ["source", "language", "failed.list.element", "outcome", "quarantine"]
@@ -29,32 +36,53 @@ _REPEATING = ["source", "language", "failed.list.element", "outcome", "quarantin
 
 @dataclass(frozen=True)
 class SiftUnit:
-    """Sift split number `index` of the plan from `cursor` on, into parts `part-<index>-<piece>`, piece.. upwards.
-
-    `part_bytes`: text read per part, where a file cannot seek.
-    """
+    """Sift consecutive splits of one source, of which the first has number `first` in the plan, from `cursor` of
+    `splits[at]` on, into parts `part-<index>-<piece>`, piece.. upwards. `part_bytes`: text read per part, where a file
+    cannot seek."""
 
     folder: str
     place: str
     settings: SiftSettings
     spec: Source
-    split: Split
+    splits: tuple[Split, ...]
+    first: int
     index: int
-    piece: int
-    cursor: Cursor | None
     access: HubAccess
-    part_bytes: int = PART_BYTES
+    part_bytes: int
+    piece: int = 0
+    at: int = 0
+    cursor: Cursor | None = None
+
+    @property
+    def n_bytes(self) -> int:
+        """Of text, roughly."""
+        return sum(split.n_bytes for split in self.splits)
+
+    @property
+    def range(self) -> list[int]:
+        """[number of the first split, number past the last one]."""
+        return [self.first, self.first + len(self.splits)]
 
     def name_part(self, n: int) -> str:
         """The name of the part `n` behind the unit's first."""
         return f"part-{self.index:05d}-{self.piece + n:03d}"
 
+    def go_on(self, parts: Sequence[Done]) -> SiftUnit:
+        """What is left of the unit behind its `parts`."""
+        if not parts:
+            return self
+        facts = parts[-1].facts
+        cursor = Cursor(*facts["cursor"]) if facts["cursor"] else None
+        return replace(self, piece=self.piece + len(parts), at=facts["at"], cursor=cursor)
+
     def __str__(self) -> str:
         """Names the split and how far it is published; read by whoever must find what kills a worker."""
-        published = _find_published(self)
-        cursor = Cursor(*published[-1].facts["cursor"]) if published else self.cursor
-        position = cursor.position if cursor else self.split.first_position
-        return f"source {self.split.source}, {self.split.path} (split {self.index}), behind position {position}"
+        left = self.go_on(_find_published(self))
+        split = left.splits[left.at]
+        position = left.cursor.position if left.cursor else split.first_position
+        n_behind = len(left.splits) - left.at - 1
+        more = f" or the {n_behind} splits behind it" if n_behind else ""
+        return f"source {split.source}, {split.path} (split {left.first + left.at}), behind position {position}{more}"
 
 
 class _PartWriter:
@@ -121,25 +149,28 @@ def sift_split(unit: SiftUnit, report: Report) -> list[Done]:
     folder = Folder(unit.folder)
     use_access(unit.access)
     records = _find_published(unit)
-    cursor = Cursor(*records[-1].facts["cursor"]) if records else unit.cursor
     is_last = bool(records) and records[-1].facts["is_last"]
-    chunks = read_split(unit.split, unit.spec, cursor)
+    rest = unit.go_on(records)
+    chunks = _read_splits(rest)
+    at, cursor = rest.at, rest.cursor
     while not is_last:
         with _PartWriter(folder, unit.place, unit.name_part(len(records)), unit.settings) as part:
             is_last = True
-            for chunk in chunks:
+            for number, chunk in chunks:
                 sifted = sift_batch(unit.settings, chunk.batch)
                 part.write(sifted)
                 part.add_damage(chunk)
                 part.tally.update({f"skipped/{reason}": n for reason, n in chunk.skipped.items()})
                 part.n_bytes += pc.sum(pc.binary_length(chunk.batch.column("payload"))).as_py() or 0
-                cursor = chunk.cursor
+                at, cursor = number, chunk.cursor
                 report(len(chunk.batch), sifted.tally["bytes/read"], 0)
-                if unit.split.n_rows is None and part.n_bytes + part.tally["bytes/read"] >= unit.part_bytes:
+                if unit.splits[at].n_rows is None and part.n_bytes + part.tally["bytes/read"] >= unit.part_bytes:
                     is_last = False
                     break
-        facts = {
-            "source": unit.split.source,
+        facts: dict[str, Any] = {
+            "source": unit.spec.name,
+            "splits": unit.range,
+            "at": at,
             "cursor": list(cursor) if cursor else None,
             "is_last": is_last,
             "damage": [damage._asdict() for damage in part.damage],
@@ -154,12 +185,15 @@ def sift_split(unit: SiftUnit, report: Report) -> list[Done]:
 def _find_published(unit: SiftUnit) -> list[Done]:
     """The records of the unit's parts there are, without a gap."""
     folder = Folder(unit.folder)
-    records: list[Done] = []
-    while done := find_done(folder, unit.place, unit.name_part(len(records))):
-        records.append(done)
-        if done.facts["is_last"]:
-            break
-    return records
+    return _list_parts(unit, lambda name: find_done(folder, unit.place, name))
+
+
+def _read_splits(unit: SiftUnit) -> Iterator[tuple[int, Chunk]]:
+    """(which of the unit's splits, chunk) in order."""
+    for number in range(unit.at, len(unit.splits)):
+        cursor = unit.cursor if number == unit.at else None
+        for chunk in read_split(unit.splits[number], unit.spec, cursor):
+            yield number, chunk
 
 
 def list_kept(records: list[Done]) -> list[KeptPart]:
@@ -179,26 +213,60 @@ def list_kept(records: list[Done]) -> list[KeptPart]:
     ]
 
 
+def count_splits(parts: Iterable[Done]) -> int:
+    """Splits that these parts finish: all of a unit with its last part."""
+    ends = (part.facts["splits"] for part in parts if part.facts["is_last"])
+    return sum(past - first for first, past in ends)
+
+
+def group_splits(splits: Sequence[tuple[Source, Split]]) -> list[range]:
+    """Which splits a unit works: one, unless there are more than UNITS_MAX; then, in order and source by source, as
+    many as make the units about equal in bytes."""
+    if len(splits) <= UNITS_MAX:
+        return [range(i, i + 1) for i in range(len(splits))]
+    share = max(1.0, sum(split.n_bytes for _, split in splits) / UNITS_MAX)
+    groups: list[range] = []
+    start, n_before, last = 0, 0, (splits[0][0].name, 0)
+    for i, (spec, split) in enumerate(splits):
+        group = (spec.name, int(n_before / share))
+        if group != last:
+            groups.append(range(start, i))
+            start, last = i, group
+        n_before += split.n_bytes
+    return [*groups, range(start, len(splits))]
+
+
 def plan_units(
     folder: str,
     place: str,
     settings: SiftSettings,
-    splits: list[tuple[Source, Split]],
+    splits: Sequence[tuple[Source, Split]],
     done: dict[str, Done],
     access: HubAccess,
     part_bytes: int = PART_BYTES,
 ) -> tuple[list[SiftUnit], list[Done]]:
-    """The units still to do, and the valid records there are: of each split, its parts without a gap."""
+    """The units still to do, and the valid records there are: of each unit, its parts without a gap."""
+    groups = group_splits(splits)
+    n_bytes = sum(split.n_bytes for _, split in splits)
+    if len(groups) < len(splits):
+        part_bytes = max(part_bytes, _PACKED_RATIO * n_bytes // UNITS_MAX)
     units, valid = [], []
-    for index, (spec, split) in enumerate(splits):
-        parts: list[Done] = []
-        while (name := f"part-{index:05d}-{len(parts):03d}") in done:
-            parts.append(done[name])
-            if parts[-1].facts["is_last"]:
-                break
+    for index, group in enumerate(groups):
+        pieces = tuple(splits[i][1] for i in group)
+        spec = splits[group.start][0]
+        unit = SiftUnit(folder, place, settings, spec, pieces, group.start, index, access, part_bytes)
+        parts = _list_parts(unit, done.get)
         valid += parts
         if not parts or not parts[-1].facts["is_last"]:
-            cursor = Cursor(*parts[-1].facts["cursor"]) if parts else None
-            cut = SiftUnit(folder, place, settings, spec, split, index, len(parts), cursor, access, part_bytes)
-            units.append(cut)
+            units.append(unit.go_on(parts))
     return units, valid
+
+
+def _list_parts(unit: SiftUnit, find: Callable[[str], Done | None]) -> list[Done]:
+    """The unit's parts without a gap; those of another grouping of splits are not its own."""
+    parts: list[Done] = []
+    while (found := find(unit.name_part(len(parts)))) and found.facts["splits"] == unit.range:
+        parts.append(found)
+        if found.facts["is_last"]:
+            break
+    return parts

@@ -32,7 +32,7 @@ def describe_status(folder: Folder, plan: Plan) -> str:
     """
     journal = read_journal(folder)
     lines = [
-        f"{plan.name} in {folder.root}",
+        f"{plan.name} in {folder.url}",
         "",
         f"{'stage':8}{'units done':>12}{'left':>8}{'documents':>14}{'MB/s':>9}",
     ]
@@ -52,9 +52,10 @@ def count_stages(folder: Folder, plan: Plan) -> list[StageStatus]:
     splits = [(source.spec, split) for source in plan.sources for split in source.splits]
     done = {stage: read_done(folder, plan.place(stage)) for stage in plan.inputs}
     place, sifted = plan.place("sift"), done["sift"]
-    units, parts = plan_units(folder.root, place, plan.sift, splits, sifted, plan.access, plan.part_bytes)
+    units, parts = plan_units(folder.url, place, plan.sift, splits, sifted, plan.access, plan.part_bytes)
     is_sifted = not units
-    stages = [StageStatus("sift", len(splits) - len(units), len(splits), _sum(parts, "documents/read"))]
+    n_left = sum(len(unit.splits) for unit in units)
+    stages = [StageStatus("sift", len(splits) - n_left, len(splits), _sum(parts, "documents/read"))]
     n_kept = _sum(parts, "documents/kept")
     is_deduplicated = "duplicates" in done["dedup"]  # its steps clear their own records away when they end
     stages.append(StageStatus("dedup", int(is_deduplicated), 1, n_kept * is_deduplicated))

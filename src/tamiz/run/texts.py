@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from tamiz.config import Config
 from tamiz.errors import TamizError
 from tamiz.extract.text import extract_text
+from tamiz.objects import is_url
 from tamiz.run.ledger import Done
 from tamiz.run.plan import read_plan_record
 from tamiz.run.settings import make_source_specs
@@ -47,7 +48,8 @@ class Library:
 
     def is_local(self, source: str) -> bool:
         """True when reading it again costs no network."""
-        return not isinstance(self.specs.get(source), HubSource)
+        spec = self.specs.get(source)
+        return not isinstance(spec, HubSource) and not (spec and any(map(is_url, spec.paths)))
 
     def find_split(self, origin: Origin) -> Split | None:
         """The split that holds the record."""
@@ -77,7 +79,7 @@ def read_texts(library: Library, origins: Iterable[Origin], *, only_local: bool 
         if split is None:
             texts[origin] = "⟨its file is not in the plan⟩"
         elif only_local and not library.is_local(origin.source):
-            texts[origin] = "⟨not fetched from the Hub for the report; `tamiz explain` fetches it⟩"
+            texts[origin] = "⟨not fetched over the network for the report; `tamiz explain` fetches it⟩"
         else:
             wanted[split].append(origin)
     for split, here in wanted.items():

@@ -24,6 +24,7 @@ from tamiz.run.ledger import Done, record_done
 from tamiz.schema import I32, I64, KEPT, TOKENS, check_batch
 from tamiz.store import Folder
 
+LENGTHS = pa.schema([TOKENS.field(name) for name in ("n_tokens", "is_holdout", "repetition")])
 _AGREEMENT_DOCUMENTS = 64  # of a run's first part are tokenized by a second library too
 
 
@@ -72,13 +73,18 @@ def open_tokenizer(settings: TokenSettings) -> Tokenizer:
 
 
 def make_tokens(unit: TokensUnit, report: Report) -> Done:
-    """Work one unit: publish TOKENS, training documents first, and count them."""
+    """Work one unit: publish TOKENS, training documents first, and count them.
+
+    The lengths lie in a small file of their own too: planning shards reads those of all parts, and from an object store
+    two thin columns of a large file cost as much as the whole.
+    """
     folder = Folder(unit.folder)
     tokenizer = open_tokenizer(unit.settings)
     tally = {f"{what}/{which}": 0 for what in ("documents", "bytes", "tokens") for which in ("train", "validation")}
     tally |= dict.fromkeys(("documents/repeated", "bytes/repeated", "tokens/repeated"), 0)
     held: list[pa.Table] = []
     repeated: list[pa.Table] = []
+    lengths: list[pa.Table] = []
     times = _read_times(folder, unit)
     with (
         folder.publish(f"{unit.place}/{unit.name}.parquet") as file,
@@ -92,16 +98,23 @@ def make_tokens(unit: TokensUnit, report: Report) -> Done:
             held.append(table.filter(held_out))
             if times is not None:
                 repeated.append(_mark_repeated(table, times[rows]))
-            writer.write_table(table.filter(pc.invert(held_out)))
+            trained = table.filter(pc.invert(held_out))
+            writer.write_table(trained)
+            lengths.append(trained.select(LENGTHS.names))
             _count(tally, table)
             report(len(table), pc.sum(table.column("n_bytes")).as_py() or 0, _sum_tokens(table))
         writer.write_table(pa.concat_tables([TOKENS.empty_table(), *held]))
+        lengths += [table.select(LENGTHS.names) for table in held]
         n_repetitions = 0
         for table in _list_repetitions(repeated):
             writer.write_table(table)
+            lengths.append(table.select(LENGTHS.names))
             _count_repeated(tally, table)
             n_repetitions += 1
-    done = Done(unit.name, {"tokens": file.output}, tally, {"repetitions": n_repetitions})
+    with folder.publish(f"{unit.place}/{unit.name}.lengths.parquet") as lengths_file:
+        pq.write_table(pa.concat_tables([LENGTHS.empty_table(), *lengths]), lengths_file, compression="zstd")
+    outputs = {"tokens": file.output, "lengths": lengths_file.output}
+    done = Done(unit.name, outputs, tally, {"repetitions": n_repetitions})
     record_done(folder, unit.place, done)
     return done
 

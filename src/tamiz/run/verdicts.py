@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,11 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tamiz.config import Config
-from tamiz.config_file import load_config
 from tamiz.decide.rules import Rule
-from tamiz.errors import ConfigError
 from tamiz.run.ledger import Done, read_done
-from tamiz.run.plan import read_plan_record
+from tamiz.run.plan import read_plan_record, read_run_config
 from tamiz.run.settings import make_all_rules
 from tamiz.schema import U64
 from tamiz.store import Folder
@@ -76,10 +73,8 @@ class Verdicts:
 
 def open_verdicts(folder: Folder) -> tuple[Config, Verdicts]:
     """The run's own config and its verdicts; needs neither the sources nor the models of the run."""
-    record = read_plan_record(folder)
-    if record is None:
-        raise ConfigError(f"{folder.root}: not a run directory (no plan.json); `tamiz build CONFIG` makes one")
-    config = load_config(Path(folder.root) / "config.yaml", folder=Path(record["config_folder"]))
+    config = read_run_config(folder)
+    record = read_plan_record(folder) or {}
     records = read_done(folder, record["places"]["sift"])
     parts = tuple(sorted(records.values(), key=lambda done: done.unit))
     columns: frozenset[str] = frozenset()

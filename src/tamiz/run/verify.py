@@ -57,7 +57,7 @@ def verify_corpus(folder: Folder, cache_dir: Path) -> Verified:
     """
     record = read_plan_record(folder)
     if record is None or not folder.exists(MANIFEST):
-        raise ConfigError(f"{folder.root}: no finished corpus to verify (no {MANIFEST}); run `tamiz build` first")
+        raise ConfigError(f"{folder.url}: no finished corpus to verify (no {MANIFEST}); run `tamiz build` first")
     manifest = json.loads(folder.read_bytes(MANIFEST))
     tokenizer = open_tokenizer(TokenSettings(**{**record["tokens"], "cache_dir": str(cache_dir)}))
     if tokenizer.fingerprint != manifest["tokenizer"]["sha256"]:

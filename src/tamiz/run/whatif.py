@@ -14,21 +14,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from tamiz.config import Config
-from tamiz.config_file import load_config
 from tamiz.decide.recipes import LINE_RULES, RECIPES
 from tamiz.decide.rules import Rule, count_failures, find_failures
 from tamiz.errors import ConfigError
 from tamiz.report.answer import Answer, Changed, Sweep
 from tamiz.run.ledger import Done, read_done
-from tamiz.run.plan import read_plan_record
+from tamiz.run.plan import read_plan_record, read_run_config
 from tamiz.run.settings import make_all_rules
+from tamiz.run.sift import count_splits
 from tamiz.run.texts import open_library, parse_origin, read_texts
 from tamiz.run.verdicts import BOOL, Verdicts, find_kept, map_parts, open_verdicts, read_failures, read_keys
 from tamiz.schema import F64, I64
@@ -96,9 +95,9 @@ def _find_key(name: str, option: str) -> str:
     raise ConfigError(f"{option} {name}: not a rule" + (f"; did you mean {near[0]}?" if near else ""))
 
 
-def make_new_rules(verdicts: Verdicts, folder: Folder, config: Config, overrides: Sequence[str]) -> list[Rule]:
+def make_new_rules(verdicts: Verdicts, folder: Folder, overrides: Sequence[str]) -> list[Rule]:
     """The rules the question asks about, checked as a config is; ConfigError when a metric was not measured."""
-    new = load_config(Path(folder.root) / "config.yaml", overrides, config.folder)
+    new = read_run_config(folder, overrides)
     rules = make_all_rules(new)
     for rule in rules:
         if verdicts.columns and rule.metric not in verdicts.columns:
@@ -113,8 +112,8 @@ def ask(folder: Folder, question: Question, n_examples: int = 0) -> Answer:
     """The answer from all verdicts there are; of examples the text is read from the source again."""
     config, verdicts = open_verdicts(folder)
     if not verdicts.parts:
-        raise ConfigError(f"{folder.root}: no verdicts yet; sift has not finished a part")
-    new = make_new_rules(verdicts, folder, config, make_overrides(question, config))
+        raise ConfigError(f"{folder.url}: no verdicts yet; sift has not finished a part")
+    new = make_new_rules(verdicts, folder, make_overrides(question, config))
     old_by_name = {rule.name: rule for rule in verdicts.rules}
     changed = [rule for rule in new if old_by_name.get(rule.name) != rule]
     work = partial(_answer_part, verdicts, new, changed, n_examples)
@@ -160,7 +159,7 @@ def _describe_examples(
 
 def _has_all_parts(record: dict[str, Any], parts: Sequence[Done]) -> bool:
     n_splits = sum(len(source["splits"]) for source in record["sources"])
-    return sum(bool(part.facts["is_last"]) for part in parts) == n_splits
+    return count_splits(parts) == n_splits
 
 
 def _count_packed(folder: Folder) -> dict[str, int] | None:
@@ -266,11 +265,11 @@ def sweep_rule(folder: Folder, question: Question, spec: str) -> Sweep:
     name, bounds = parse_sweep(spec)
     config, verdicts = open_verdicts(folder)
     if not verdicts.parts:
-        raise ConfigError(f"{folder.root}: no verdicts yet; sift has not finished a part")
+        raise ConfigError(f"{folder.url}: no verdicts yet; sift has not finished a part")
     overrides = make_overrides(question, config)
     key = _find_key(name, "--sweep")
     name = key.removeprefix("rules.")
-    new = make_new_rules(verdicts, folder, config, [*overrides, f"{key}={bounds[0]!r}"])
+    new = make_new_rules(verdicts, folder, [*overrides, f"{key}={bounds[0]!r}"])
     swept = next((rule for rule in new if rule.name == name), None)
     if swept is None or swept.fails == "not_in":
         raise ConfigError(f"--sweep {name}: not a rule with a number")

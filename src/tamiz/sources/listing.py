@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from tamiz.errors import ConfigError, DamageError
-from tamiz.sources import files, jsonl, parquet, warc
+from tamiz.objects import is_url
+from tamiz.sources import files, jsonl, parquet, remote, warc
 from tamiz.sources.split import (
     SPLIT_BYTES,
     SPLIT_BYTES_MIN,
@@ -21,7 +22,7 @@ from tamiz.sources.split import (
 )
 from tamiz.sources.table import MisfitError
 
-_N_AT_ONCE = 8  # footers on the Hub read at the same time
+_N_AT_ONCE = 8  # footers behind URLs read at the same time
 _N_SPLITS = 32  # wanted of a source too small for splits of SPLIT_BYTES: several for each core of a usual machine
 _DOCUMENT_BYTES = 4096  # of a web page's text, about
 
@@ -39,7 +40,8 @@ def list_splits(spec: Source, split_bytes: int | None = None) -> Listing:
 
         found, revision = hub.find_files(spec)
     else:
-        found = files.find_files(spec.name, spec.paths, _choose_suffixes(spec))
+        find_files = remote.find_files if any(map(is_url, spec.paths)) else files.find_files
+        found = find_files(spec.name, spec.paths, _choose_suffixes(spec))
         revision = files.name_content(found)
     split_bytes = split_bytes or choose_split_bytes(sum(file.n_bytes for file in found), spec.limit)
     refused: list[DamageError | MisfitError] = []
@@ -72,7 +74,7 @@ def _plan_files(
     found: tuple[files.FoundFile, ...], spec: Source, split_bytes: int, refused: list[DamageError | MisfitError]
 ) -> Iterator[Split]:
     """Lazily, so that a limit leaves the footers behind it unread; why a file cannot be read is added to `refused`."""
-    n_at_once = _N_AT_ONCE if isinstance(spec, HubSource) else 1
+    n_at_once = _N_AT_ONCE if any(is_url(file.address) for file in found) else 1
     with ThreadPoolExecutor(n_at_once) as pool:
         for start in range(0, len(found), n_at_once):
             some = found[start : start + n_at_once]

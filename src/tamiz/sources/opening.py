@@ -1,4 +1,4 @@
-"""Open the address of a split: a local path, or an hf:// URL pinned to a commit."""
+"""Open the address of a split: a local path, an hf:// URL pinned to a commit, or an fsspec URL."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import io
 from typing import BinaryIO, cast
 
 from tamiz.errors import SourceError
+from tamiz.objects import is_url
+from tamiz.sources import remote
 from tamiz.sources.ranges import RangeFile
 
 _STREAM_BYTES = 1 << 20
@@ -14,8 +16,10 @@ _REMOTE_STREAM_BYTES = 8 << 20  # one request each
 
 def open_ranges(address: str, n_bytes: int | None = None) -> RangeFile | None:
     """The remote file at `address` for reading in ranges (`n_bytes` large, if known); None when it is a local path."""
-    if not address.startswith("hf://"):
+    if not is_url(address):
         return None
+    if not address.startswith("hf://"):
+        return remote.open_ranges(address, n_bytes)
     from tamiz.sources import hub  # its libraries take a second to import, and local sources do not need them
 
     return hub.open_ranges(address, n_bytes)

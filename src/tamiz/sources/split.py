@@ -89,7 +89,7 @@ class Split:
     source          name of its source
     kind            parquet, jsonl or warc, however the file is reached
     path            of the file inside the source, the same on every machine; goes into doc_id and origin
-    address         where to open it: a local path, or an hf:// URL pinned to a commit
+    address         where to open it: a local path, an hf:// URL pinned to a commit, or an fsspec URL (s3://...)
     start, stop     parquet: row groups [start, stop); jsonl: the lines whose first byte is in [start, stop) of the
                     uncompressed stream; warc: the whole file. stop None: to the end
     first_position  parquet: number of its first row in the file; jsonl and warc: equal to start
