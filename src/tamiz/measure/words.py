@@ -27,6 +27,7 @@ from tamiz.measure.specials import (
     extend_hash,
     find_row,
 )
+from tamiz.measure.word_block import BLOCK_WORDS, WordBlock, add_word, make_block, move_words
 from tamiz.schema import I32, I64, U8, U64
 
 __all__ = [
@@ -87,16 +88,19 @@ def scan_words(offsets: I64, data: U8) -> Words:
         np.empty(n_bytes, dtype=np.uint64),
         np.empty(n_bytes, dtype=np.uint8),
     )
-    n = _scan_documents(freeze(offsets), freeze(data), load_chars(), load_specials(), make_chunk(), words)
+    n = _scan_documents(freeze(offsets), freeze(data), load_chars(), load_specials(), make_chunk(), make_block(), words)
     return Words(
         words.doc_offsets, words.starts[:n], words.lengths[:n], words.n_chars[:n], words.hashes[:n], words.flags[:n]
     )
 
 
 @njit(cache=True, nogil=True)
-def _scan_documents(offsets: I64, data: U8, chars: Chars, specials: Specials, chunk: Chunk, words: Words) -> int:
+def _scan_documents(
+    offsets: I64, data: U8, chars: Chars, specials: Specials, chunk: Chunk, block: WordBlock, words: Words
+) -> int:
     """Fill `words`; their number."""
-    n = 0
+    n = 0  # words in the table
+    k = 0  # and behind them in the block
     words.doc_offsets[0] = 0
     for d in range(len(offsets) - 1):
         i, end = offsets[d], offsets[d + 1]
@@ -104,8 +108,8 @@ def _scan_documents(offsets: I64, data: U8, chars: Chars, specials: Specials, ch
             if _KINDS[data[i]] == _SPACE:
                 i += 1
                 continue
-            next_i, next_n = _scan_plain_chunk(data, i, end, chars, specials, words, n)
-            if next_n == n:  # not plain
+            next_i, next_k = _scan_plain_chunk(data, i, end, chars, specials, block, k)
+            if next_k == k:  # not plain
                 n_chars, next_i = fill_chunk(chars, chunk, data, i, end, 0)
                 if n_chars:
                     mark_words(chunk, specials, 0, n_chars)
@@ -113,30 +117,29 @@ def _scan_documents(offsets: I64, data: U8, chars: Chars, specials: Specials, ch
                     if n_chars > 1 and has_phrase(chunk, specials, n_chars):
                         first, n_around = fill_context(chars, specials, chunk, data, offsets[d], end, i, next_i)
                         merge_phrases(chunk, specials, n_around)
-                    next_n = _add_words(data, i, first, first + n_chars, specials, chunk, words, n)
+                    next_k = _add_words(data, i, first, first + n_chars, specials, chunk, block, k)
                 else:
                     next_i += decode(data, i)[1]  # whitespace beyond ASCII
-            i, n = next_i, next_n
-        words.doc_offsets[d + 1] = n
-    return n
+            i, k = next_i, next_k
+            if k >= BLOCK_WORDS:
+                n = _move_words(block, k, words, n)
+                k = 0
+        words.doc_offsets[d + 1] = n + k
+    return _move_words(block, k, words, n)
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _add_word(words: Words, n: int, start: int, length: int, n_chars: int, value: np.uint64, flags: int) -> None:
-    words.starts[n] = start
-    words.lengths[n] = length
-    words.n_chars[n] = n_chars
-    words.hashes[n] = value
-    words.flags[n] = flags
+@njit(cache=True, nogil=True)
+def _move_words(block: WordBlock, k: int, words: Words, n: int) -> int:
+    return move_words(block, k, words.starts, words.lengths, words.n_chars, words.hashes, words.flags, n)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _scan_plain_chunk(
-    data: U8, start: int, end: int, chars: Chars, specials: Specials, words: Words, n: int
+    data: U8, start: int, end: int, chars: Chars, specials: Specials, block: WordBlock, n: int
 ) -> tuple[int, int]:
     """Add the chunk at `start` when it is ASCII letters, or those and one mark.
 
-    Returns the byte after it and the number of words. Nothing is added, and n is returned as it was, when the chunk
+    Returns the byte after it and the words then in the block. Nothing is added, and n is returned as it was, when it
     needs the full rules: other characters, special cases, a full stop that may stay with its word.
     """
     value = np.uint64(0)
@@ -155,15 +158,15 @@ def _scan_plain_chunk(
                 return i, n
             flags |= specials.stop[row] << STOP_SHIFT
     if i == end or _KINDS[data[i]] == _SPACE:
-        _add_word(words, n, start, length, length, value, flags)
+        add_word(block, n, start, length, length, value, flags)
         return i, n + 1
     if _KINDS[data[i]] != _MARK or not (i + 1 == end or _KINDS[data[i + 1]] == _SPACE):
         return i, n
     if not _is_mark_apart(data, start, i, value, specials):
         return i, n
-    _add_word(words, n, start, length, length, value, flags)
+    add_word(block, n, start, length, length, value, flags)
     mark = data[i]
-    _add_word(words, n + 1, i, 1, 1, extend_hash(np.uint64(0), mark), _flag_mark(chars, mark))
+    add_word(block, n + 1, i, 1, 1, extend_hash(np.uint64(0), mark), _flag_mark(chars, mark))
     return i + 1, n + 2
 
 
@@ -191,9 +194,9 @@ def _flag_mark(chars: Chars, mark: np.uint8) -> int:
 
 @njit(cache=True, nogil=True)
 def _add_words(
-    data: U8, start: int, first: int, last: int, specials: Specials, chunk: Chunk, words: Words, n: int
+    data: U8, start: int, first: int, last: int, specials: Specials, chunk: Chunk, block: WordBlock, n: int
 ) -> int:
-    """Add the words marked in the chunk [first, last) that starts at byte `start`; the number of words after it."""
+    """Add the words marked in the chunk [first, last) that starts at byte `start`; the words then in the block."""
     base = start - chunk.offsets[first]
     low = first
     while low < last:
@@ -207,7 +210,7 @@ def _add_words(
             row = find_row(specials, value)
             if row >= 0:
                 flags |= specials.stop[row] << STOP_SHIFT
-        _add_word(words, n, base + chunk.offsets[low], n_bytes, high - low, value, flags)
+        add_word(block, n, base + chunk.offsets[low], n_bytes, high - low, value, flags)
         n += 1
         low = high
     return n
