@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= cyber.yaml
 .DEFAULT_GOAL := help
-.PHONY: help corpus env test test-all check format bench bench-dedup bench-peers parity clean
+.PHONY: help corpus env test test-all test-cluster check format bench bench-dedup bench-peers parity clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,10 @@ test: env ## run the tests that take seconds each
 
 test-all: env ## run all tests, the slow ones too (half an hour)
 	$(BIN)/pytest
+
+test-cluster: env ## the tests on Ray and an S3 server (installs 390 MB more)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cluster]'
+	$(BIN)/pytest -m "ray or cluster"
 
 check: env ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
