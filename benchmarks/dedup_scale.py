@@ -189,8 +189,7 @@ def measure_size(folder: Path, n_documents: int, memory: int, workers: int) -> M
         work_through(Folder(folder), "dedup", settings, make_layout(parts, memory), (), run_units, lambda *_: None)
         wall = time.monotonic() - started
     finally:
-        if engine._pool is not None:
-            engine._pool.shutdown()  # waited for, so that their use of CPU and memory is known
+        engine.close()  # waits for the workers, so that their use of CPU and memory is known
     driver_bytes = read_peak()
     print(f"  all: {wall:.1f} s", flush=True)
     after = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
