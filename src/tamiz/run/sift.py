@@ -57,7 +57,6 @@ class _PartWriter:
 
     def __init__(self, folder: Folder, place: str, name: str, settings: SiftSettings) -> None:
         self.name = name
-        self._stack = ExitStack()
         self._files = {role: folder.publish(f"{place}/{name}.{role}.parquet") for role in _ROLES}
         self._writers: dict[str, pq.ParquetWriter] = {}
         self._settings = settings
@@ -65,8 +64,10 @@ class _PartWriter:
         self.damage: list[Damage] = []
 
     def __enter__(self) -> _PartWriter:
-        for file in self._files.values():
-            self._stack.enter_context(file)
+        with ExitStack() as stack:  # the third may fail to open: then the other two are not left behind
+            for file in self._files.values():
+                stack.enter_context(file)
+            self._stack = stack.pop_all()
         return self
 
     def write(self, sifted: Sifted) -> None:
@@ -78,6 +79,11 @@ class _PartWriter:
             if len(table):
                 self._writers[role].write_table(table)
         self.tally.update(sifted.tally)
+
+    def complete(self) -> None:
+        """A part without a record still has its three files."""
+        if not self._writers:
+            self.write(sift_batch(self._settings, pa.RecordBatch.from_pylist([], schema=RAW)))
 
     def add_damage(self, chunk: Chunk) -> None:
         """Note what the chunk could not read; the rows lost with one stretch of a file are one entry."""
@@ -93,8 +99,6 @@ class _PartWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None and not self._writers:  # a part without a record still has its three files
-            self.write(sift_batch(self._settings, pa.RecordBatch.from_pylist([], schema=RAW)))
         self._stack.__exit__(kind, error, trace)
 
     @property
@@ -126,6 +130,7 @@ def sift_split(unit: SiftUnit, report: Report) -> list[Done]:
                 if unit.split.n_rows is None and part.tally["bytes/read"] >= unit.part_bytes:
                     is_last = False
                     break
+            part.complete()
         facts = {
             "source": unit.split.source,
             "cursor": list(cursor) if cursor else None,
