@@ -60,7 +60,6 @@ def count_published(run_dir: Path) -> int:
     return sum(1 for path in run_dir.rglob("*") if path.is_file() and not path.name.startswith("."))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_killed_five_times_the_corpus_is_the_same(
     crawl: Path, uninterrupted: dict[str, str], tmp_path: Path, workers: int

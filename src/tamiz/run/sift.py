@@ -90,7 +90,6 @@ class _PartWriter:
 
     def __init__(self, folder: Folder, place: str, name: str, settings: SiftSettings) -> None:
         self.name = name
-        self._stack = ExitStack()
         self._files = {role: folder.publish(f"{place}/{name}.{role}.parquet") for role in _ROLES}
         self._writers: dict[str, pq.ParquetWriter] = {}
         self._settings = settings
@@ -100,8 +99,10 @@ class _PartWriter:
         self.dumps: set[str] = set()
 
     def __enter__(self) -> _PartWriter:
-        for file in self._files.values():
-            self._stack.enter_context(file)
+        with ExitStack() as stack:  # the third may fail to open: then the other two are not left behind
+            for file in self._files.values():
+                stack.enter_context(file)
+            self._stack = stack.pop_all()
         return self
 
     def write(self, sifted: Sifted) -> None:
@@ -117,6 +118,11 @@ class _PartWriter:
         self.tally.update(sifted.tally)
         self.dumps.update(sifted.bands.column("dump").unique().drop_null().to_pylist())
 
+    def complete(self) -> None:
+        """A part without a record still has its three files."""
+        if not self._writers:
+            self.write(sift_batch(self._settings, pa.RecordBatch.from_pylist([], schema=RAW)))
+
     def add_damage(self, chunk: Chunk) -> None:
         """Note what the chunk could not read; the rows lost with one stretch of a file are one entry."""
         for damage in chunk.damage:
@@ -131,8 +137,6 @@ class _PartWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None and not self._writers:  # a part without a record still has its three files
-            self.write(sift_batch(self._settings, pa.RecordBatch.from_pylist([], schema=RAW)))
         self._stack.__exit__(kind, error, trace)
 
     @property
@@ -167,6 +171,7 @@ def sift_split(unit: SiftUnit, report: Report) -> list[Done]:
                 if unit.splits[at].n_rows is None and part.n_bytes + part.tally["bytes/read"] >= unit.part_bytes:
                     is_last = False
                     break
+            part.complete()
         facts: dict[str, Any] = {
             "source": unit.spec.name,
             "splits": unit.range,
