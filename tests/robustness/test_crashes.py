@@ -49,7 +49,7 @@ class Inline:
     """An engine without workers."""
 
     def __init__(self, n_workers: int) -> None:
-        pass
+        self.n_workers = n_workers
 
     def run(self, work: Work[U, R], units: Iterable[U], report: Report, *_: Any) -> Iterator[tuple[U, R]]:
         for unit in units:

@@ -15,6 +15,7 @@ from tamiz.run.local import TRIES, LocalEngine
 from tamiz.run.measuring import SiftSettings
 from tamiz.run.sift import SiftUnit, sift_split
 from tamiz.sources import JsonlSource, list_splits
+from tamiz.sources.access import HubAccess
 from tests.robustness.cases import Good, pack_zst
 
 PART_BYTES = 40_000  # less than a chunk of 1,024 documents, so that each is a part
@@ -48,7 +49,7 @@ def make_unit(settings: SiftSettings, good: Good, folder: Path, run_dir: Path) -
     spec = JsonlSource("s", (f"{folder}/a.jsonl.zst",))
     (split,) = list_splits(spec).splits
     run_dir.mkdir(exist_ok=True)
-    return SiftUnit(str(run_dir), "sift", settings, spec, split, 0, 0, None, PART_BYTES)
+    return SiftUnit(str(run_dir), "sift", settings, spec, (split,), 0, 0, HubAccess(), PART_BYTES)
 
 
 def test_a_killed_worker_is_replaced_and_goes_on_behind_its_last_part(

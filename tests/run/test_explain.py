@@ -53,7 +53,7 @@ def test_every_outcome_is_told_with_the_text_as_read(cyber: Path, texts: dict[st
 
 
 def test_the_tokens_of_the_longest_document_are_where_it_says(cyber: Path) -> None:
-    rows = read_rows(cyber, "tokens/*/*.parquet")
+    rows = read_rows(cyber, "tokens/*/part-?????-???.parquet")
     longest = max(rows, key=lambda row: row["n_tokens"])
     story = tell_story(Folder(cyber), longest["doc_id"], CACHE)
     there = []
