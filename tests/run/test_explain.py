@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tamiz.errors import ConfigError
+from tamiz.report.story import format_story
 from tamiz.run.explain import find_document, find_near, tell_story
 from tamiz.store import Folder
 from tests.run.test_build import ROOT, run_tamiz
@@ -114,3 +115,22 @@ def test_the_command_tells_within_80_columns_what_failed_and_what_was_changed(cy
     wrong = run_tamiz("explain", str(cyber))
     assert wrong.returncode == 2
     assert "one of --id" in wrong.stderr
+
+
+def test_the_words_that_differ_from_the_winner_are_marked(cyber: Path) -> None:
+    """The sample's renamed copies have a name changed and nothing else."""
+    labels = (ROOT / "tests/golden/sample_labels.tsv").read_text(encoding="utf-8").splitlines()
+    renamed = {f"{row[0]}#{row[1]}" for row in (line.split("\t") for line in labels) if row[4] == "renamed"}
+    marked = 0
+    for row in read_rows(cyber, "dedup/*/duplicates.parquet"):
+        story = tell_story(Folder(cyber), row["doc_id"], CACHE)
+        if story.origin in renamed:
+            assert story.duplicate is not None
+            assert story.kept is not None
+            pairs = zip(story.duplicate.text.split(), story.kept.split(), strict=False)
+            theirs, ours = next((a, b) for a, b in pairs if a != b)
+            told = " ".join(format_story(story).split("only here+}")[1].split("what line rules")[0].split())
+            assert f"[-{theirs}" in told
+            assert f"{{+{ours}" in told
+            marked += 1
+    assert marked > 3

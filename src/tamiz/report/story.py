@@ -50,6 +50,10 @@ class Found(NamedTuple):
     text: str
 
 
+_MARKED_WORDS = 2000  # compared of each text: the comparison grows with the square
+_CONTEXT_WORDS = 8  # shown around a difference
+
+
 @dataclass(frozen=True)
 class Story:
     """A document from its source to its tokens; what it did not reach is None or empty.
@@ -82,7 +86,7 @@ def format_story(story: Story) -> str:
     lines += [f"bytes    {story.n_bytes:,} as read", f"outcome  {_tell_outcome(story)}"]
     lines += ["", f"{'metric':26}{'value':>12} {'':6}{'asked for':18}by", *_format_metrics(story)]
     if story.duplicate:
-        lines += ["", *_format_duplicate(story.duplicate)]
+        lines += ["", *_format_duplicate(story.duplicate, story.kept)]
     if story.read is not None and story.kept is not None:
         lines += ["", *_format_diff(story.read, story.kept)]
     elif story.read is not None:
@@ -128,12 +132,34 @@ def _format_metrics(story: Story) -> list[str]:
     return lines
 
 
-def _format_duplicate(duplicate: Duplicate) -> list[str]:
+def _format_duplicate(duplicate: Duplicate, kept: str | None) -> list[str]:
     how = "exact: the same words" if duplicate.kind == "exact" else f"near: {duplicate.n_bands} bands in common"
     how += "" if duplicate.similarity is None else f", similarity about {duplicate.similarity:.2f}"
     lines = [f"lost to  {duplicate.doc_id} ({how})", f"         {make_plain(duplicate.origin)}"]
     lines += [f"         {make_plain(duplicate.url)}"] if duplicate.url else []
-    return [*lines, *_quote(duplicate.text[:600])]
+    if kept is None or kept == duplicate.text:
+        return [*lines, *_quote(duplicate.text[:600])]
+    return [
+        *lines,
+        "its words beside this document's: [-only there-] {+only here+}",
+        *_mark_words(duplicate.text, kept),
+    ]
+
+
+def _mark_words(theirs: str, ours: str) -> list[str]:
+    """The two texts as one, with the words that only one has marked, and long stretches that both have left out."""
+    a, b = theirs.split()[:_MARKED_WORDS], ours.split()[:_MARKED_WORDS]
+    words: list[str] = []
+    for change, i, j, k, m in difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        if change == "equal":
+            same = a[i:j]
+            words += (
+                same if len(same) <= 2 * _CONTEXT_WORDS else [*same[:_CONTEXT_WORDS], "...", *same[-_CONTEXT_WORDS:]]
+            )
+            continue
+        words += [f"[-{' '.join(a[i:j])}-]"] if j > i else []
+        words += [f"{{+{' '.join(b[k:m])}+}}"] if m > k else []
+    return _quote(" ".join(words))
 
 
 def _format_diff(read: str, kept: str) -> list[str]:
