@@ -34,7 +34,7 @@ def test_documents_with_copies_are_packed_again(tmp_path: Path, length: int) -> 
     assert sum(n_copies.values()) == summary["documents"]["duplicate"]
     held = {
         row["doc_id"]
-        for path in run.glob("tokens/*/*.parquet")
+        for path in run.glob("tokens/*/part-?????-???.parquet")
         for row in pq.read_table(path, columns=["doc_id", "is_holdout"]).to_pylist()
         if row["is_holdout"]
     }

@@ -269,7 +269,7 @@ def _name_strictest(parts: list[Done]) -> str:
 
 def _dump_config(config: Config) -> bytes:
     """The resolved config: defaults filled in, overrides applied."""
-    dump = config.model_dump(mode="json", by_alias=True, exclude={"folder"})
+    dump = config.model_dump(by_alias=True, exclude={"folder"})  # not as JSON: keys of `pack.repeat` are numbers
     minhash = dump["dedup"]["minhash"]
     if minhash and minhash["similarity"] is not None:  # which stands for both
         del minhash["bands"], minhash["rows"]

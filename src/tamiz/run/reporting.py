@@ -176,7 +176,7 @@ def _gather_duplicates(folder: Folder, parts: Sequence[Done], done: dict[str, Do
     keys = [np.zeros(0, dtype=np.uint64)]
     with folder.open(path) as file:
         for batch in pq.ParquetFile(file).iter_batches(columns=["lost_to"]):
-            keys.append(read_keys(batch.column("lost_to")))
+            keys.append(read_keys(batch.column("lost_to").drop_null()))  # Bloom filters name no winner
     heads, counts = np.unique(np.concatenate(keys), return_counts=True)
     sizes = [(int(size), int(n)) for size, n in zip(*np.unique(counts, return_counts=True), strict=True)]
     largest = heads[np.lexsort((heads, -counts))[:_CLUSTERS]]
@@ -203,6 +203,7 @@ def _read_losers(folder: Folder, path: str, heads: U64) -> dict[bytes, list[dict
     found: dict[bytes, list[dict[str, Any]]] = {}
     with folder.open(path) as file:
         for batch in pq.ParquetFile(file).iter_batches():
+            batch = batch.filter(batch.column("lost_to").is_valid())
             mask = np.isin(read_keys(batch.column("lost_to")), heads)
             for row in batch.filter(pa.array(mask)).to_pylist():
                 if len(found.setdefault(row["lost_to"], [])) < _COPIES:

@@ -115,7 +115,7 @@ def _read_run(library: Library, split: Split, wanted: list[Origin], texts: dict[
 
 def read_kept(folder: Folder, parts: Sequence[Done], doc_ids: Iterable[bytes]) -> dict[bytes, tuple[str, str]]:
     """(origin, text as kept) of those documents that were kept; scans the doc_id column of all parts."""
-    wanted = pa.array(sorted(set(doc_ids)), type=pa.binary(16))
+    wanted = pa.array(sorted({i for i in doc_ids if i is not None}), type=pa.binary(16))  # Bloom filters name no winner
     found: dict[bytes, tuple[str, str]] = {}
     for part in parts:
         with folder.open(part.outputs["kept"].path) as file:
