@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
+
+from tamiz.sources import Bound
 
 PROCESSED = "processed"
 MB = 1 << 20
@@ -186,13 +188,14 @@ STREAMS = [
 
 
 class Table(NamedTuple):
-    """A hostile Parquet file: what writes it, the reason, the share of good documents that survives."""
+    """A hostile Parquet file: what writes it, the reason, the share of good documents that survives, a `where`."""
 
     name: str
     make: Callable[[Good, Path], object]
     reason: str
     survives: float
     is_slow: bool = False
+    where: Mapping[str, Bound] = {}
 
 
 def write_good(good: Good, path: Path, **options: Any) -> None:
@@ -221,6 +224,12 @@ def _flip_footer(data: bytes, facts: pq.FileMetaData) -> bytes:
     return data[:place] + b"\xff" + data[place + 1 :]
 
 
+def _flip_repetition(data: bytes, facts: pq.FileMetaData) -> bytes:
+    """One bit of whether the text column is optional (in Thrift, the byte before its name): pyarrow 26 aborts."""
+    place = data.index(b"\x18\x04text", len(data) - 8 - facts.serialized_size) - 1
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+
+
 def _write_columns(columns: Callable[[int], dict[str, Any]]) -> Callable[[Good, Path], object]:
     return lambda good, path: pq.write_table(pa.table(columns(len(good.texts))), path)
 
@@ -231,8 +240,16 @@ TABLES = [
     Table("a Parquet file without a byte", lambda _, path: path.write_bytes(b""), "parquet_unreadable", 0),
     Table("HTML named .parquet", lambda _, path: path.write_bytes(b"<html>404</html>"), "parquet_unreadable", 0),
     Table("a byte changed in a Parquet footer", _damage(_flip_footer), "parquet_unreadable", 0),
+    Table("a Parquet footer that ends pyarrow's process", _damage(_flip_repetition), "parquet_unreadable", 0),
     Table("a byte changed in a Parquet page with a checksum", _damage(_flip_page), "parquet_unreadable", 0.6),
     Table("a Parquet file without the text column", _write_columns(lambda n: {"body": ["a"] * n}), "text_missing", 0),
+    Table(
+        "a Parquet file without a column of `where`",
+        _write_columns(lambda n: {"text": ["a"] * n}),
+        "where_missing",
+        0,
+        where={"id": Bound(one_of=("the same",))},
+    ),
     Table("a Parquet text column of numbers", _write_columns(lambda n: {"text": range(n)}), "text_not_string", 0),
     Table("a Parquet text column of lists", _write_columns(lambda n: {"text": [["a"]] * n}), "text_not_string", 0),
 ]

@@ -8,11 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from tamiz.config_file import load_config
+from tamiz.run.aside import Aside
 from tamiz.run.local import LocalEngine
 from tamiz.run.measuring import SiftSettings
 from tamiz.run.settings import make_sift_settings
 from tamiz.run.warming import warm_kernels
 from tamiz.sources import ParquetSource
+from tamiz.sources.access import HubAccess
 from tests.robustness.cases import Good
 from tests.robustness.worker import sift_files
 from tests.run.test_build import ROOT
@@ -31,6 +33,14 @@ def engine() -> Iterator[LocalEngine]:
     engine = LocalEngine(1)
     yield engine
     engine.close()
+
+
+@pytest.fixture(scope="session")
+def aside() -> Iterator[Aside]:
+    """Reads footers, as a run has them read."""
+    aside = Aside(HubAccess())
+    yield aside
+    aside.close()
 
 
 @pytest.fixture(scope="session")

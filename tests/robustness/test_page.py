@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from tests.robustness.cases import PROCESSED, RECORDS, STREAMS, TABLES
+from tests.robustness.pages import ARCHIVES, PAGES
 from tests.run.test_build import ROOT
 
 PAGE = ROOT / "docs" / "robustness.md"
@@ -38,9 +39,9 @@ memory per byte of text (text of words of one letter): 0.5 GB for the largest do
 and kernels.
 
 Not bounded: a Zstandard frame that declares a window of up to 2 GB (`zstd --long=31`) gets it, and one value of a
-Parquet column is held whole, some three times over, before its size is known. Not survived: at one in a thousand or so
-of the bits of a Parquet footer, pyarrow 26 ends its process when the bit is flipped. A worker is replaced, and the
-third time the message names the file; while planning, the build ends.
+Parquet column is held whole, some three times over, before its size is known. pyarrow 26 ends its process at one in a
+thousand of the bits of a Parquet footer when it is flipped: footers are read in a process of their own when the run is
+planned, and such a file is quarantined like any damaged one.
 """
 
 DAMAGE = """## Damaged files
@@ -54,10 +55,20 @@ with its bytes in the file and the number of documents; the first ten are printe
   checksum at the end of a frame: what a changed byte altered before unpacking failed has been read as it came.
 - *Parquet.* The rest of a row group behind the damage is lost, each of its rows a quarantined record. Changed bytes
   that a codec does not notice are found only where the writer made page checksums.
-- *A Parquet file whose footer cannot be read*, or without a text column, is quarantined whole when the run is
-  planned, as long as its source has others: one record, or as many as it has rows. If it is all there is, the run is
-  refused.
+- *A Parquet file whose footer cannot be read*, or that lacks the text column or one of `where`, is quarantined whole
+  when the run is planned, as long as its source has others: one record, or as many as it has rows. If it is all there
+  is, the run is refused.
+- *WARC.* The record whose packing, header or length is broken is one quarantined record; reading goes on with the next
+  record that can be found.
 - *A disk or network that fails* is no damage: the run stops, and goes on when it is asked to.
+"""
+
+
+WEB = """## Pages
+
+From WARC, each extracted in a child process with limits on processor time (120 s), memory (4 GB), size (8 MB) and open
+elements (2,000; trafilatura's parser follows 256). The child is replaced when it dies, and the page is quarantined with
+the offset of its record.
 """
 
 
@@ -69,9 +80,11 @@ def write_page() -> str:
     lines = [HEAD, LIMITS, "## Records", "", "| record | in Parquet | in JSON lines |", "|---|---|---|"]
     lines += [f"| {record.name} | {name(record.parquet)} | {name(record.jsonl)} |" for record in RECORDS]
     lines += ["", DAMAGE, "| file | reason | of its good documents, at least |", "|---|---|---|"]
-    for case in (*STREAMS, *TABLES):
+    for case in (*STREAMS, *TABLES, *ARCHIVES):
         survives = "all" if case.survives == 1 else "none" if case.survives == 0 else f"{case.survives:.0%}"
         lines.append(f"| {case.name} | {name(case.reason)} | {survives} |")
+    lines += ["", WEB, "| page | with trafilatura | with resiliparse |", "|---|---|---|"]
+    lines += [f"| {page.name} | {name(page.trafilatura)} | {name(page.resiliparse)} |" for page in PAGES]
     return "\n".join(lines) + "\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.robustness.cases import RECORDS, STREAMS, TABLES, Good, Record, write_good
+from tests.robustness.pages import ARCHIVES, PAGES, make_good, make_response
 from tests.robustness.test_records import write_jsonl, write_parquet
 from tests.robustness.worker import MEMORY_MAX
 from tests.run.test_build import ROOT, TAMIZ, run_tamiz
@@ -17,10 +19,11 @@ from tests.run.test_build import ROOT, TAMIZ, run_tamiz
 # No rule: what can be read is kept, so that the tokenizer and the packer meet it too.
 CONFIG = """
 name: hostile
-source: [rows, lines]
+source: [rows, lines, web]
 sources:
   rows: {kind: parquet, paths: ["rows/*.parquet"]}
   lines: {kind: jsonl, paths: ["lines/*.jsonl*"]}
+  web: {kind: warc, paths: ["web/*.warc*"]}
 quarantine: {max_share: 1.0}
 pack: {sequence_length: 2048, shard_tokens: 2000000}
 """
@@ -29,7 +32,7 @@ RUN += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024); sy
 
 
 def write_all(folder: Path, good: Good, records: list[Record]) -> None:
-    for kind in ("rows", "lines"):
+    for kind in ("rows", "lines", "web"):
         (folder / kind).mkdir()
     for number, record in enumerate(records):
         if record.parquet:
@@ -40,6 +43,12 @@ def write_all(folder: Path, good: Good, records: list[Record]) -> None:
         (folder / "lines" / f"stream{number:02d}.jsonl{stream.suffix}").write_bytes(stream.make(good))
     for number, table in enumerate(TABLES):
         table.make(good, folder / "rows" / f"table{number:02d}.parquet")
+    around = [make_good(good, i) for i in range(4)]
+    for number, page in enumerate(page for page in PAGES if not page.is_slow):
+        records = [*around[:2], make_response(7, page.make(), page.fields), *around[2:]]
+        (folder / "web" / f"{number:02d}.warc.gz").write_bytes(b"".join(map(gzip.compress, records)))
+    for number, archive in enumerate(archive for archive in ARCHIVES if not archive.is_slow):
+        (folder / "web" / f"archive{number:02d}{archive.suffix}").write_bytes(archive.make(around))
     write_good(good, folder / "rows" / "whole.parquet")
     (folder / "lines" / "whole.jsonl").write_bytes(good.write_lines(0, 1))
     (folder / "hostile.yaml").write_text(CONFIG)
@@ -59,6 +68,7 @@ def test_everything_at_once(good: Good, tmp_path: Path) -> None:
     documents = summary["documents"]
     assert documents["read"] == sum(count for outcome, count in documents.items() if outcome != "read")
     assert {damage["reason"] for damage in summary["damage"]} >= {"gz_corrupt", "zst_truncated", "parquet_unreadable"}
+    assert set(summary["quarantine"]) >= {"extract_too_deep", "http_truncated", "warc_bad_length"}
     verified = run_tamiz("verify", str(tmp_path / "run"))
     assert verified.returncode == 0, verified.stdout
 
@@ -67,7 +77,7 @@ def write_share(folder: Path, good: Good, n_bad: int) -> list[str]:
     lines = good.write_lines(0, 1) + b"{\n" * n_bad
     (folder / "a.jsonl").write_bytes(lines)
     (folder / "hostile.yaml").write_text(
-        CONFIG.replace("[rows, lines]", "lines").replace("lines/", "").replace("1.0", "0.01")
+        CONFIG.replace("[rows, lines, web]", "lines").replace("lines/", "").replace("1.0", "0.01")
     )
     return ["build", str(folder / "hostile.yaml"), "--run-dir", str(folder / "run"), "--workers", "1"]
 

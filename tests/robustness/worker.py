@@ -15,8 +15,9 @@ from tamiz.run.ledger import Done
 from tamiz.run.local import LocalEngine
 from tamiz.run.measuring import SiftSettings
 from tamiz.run.sift import SiftUnit, sift_split
-from tamiz.sources import JsonlSource, ParquetSource, list_splits, read_split
+from tamiz.sources import ParquetSource, Source, list_splits, read_split
 from tamiz.sources.access import HubAccess
+from tamiz.sources.listing import Call, call_here
 
 MEMORY_MAX = 2 << 30
 
@@ -54,12 +55,12 @@ def read_peak() -> int:
 
 
 def sift_files(
-    engine: LocalEngine, settings: SiftSettings, run_dir: Path, spec: JsonlSource | ParquetSource, part_bytes: int
+    engine: LocalEngine, settings: SiftSettings, run_dir: Path, spec: Source, part_bytes: int, call: Call = call_here
 ) -> Sifted:
-    """Sift a whole source; the books of every part balance, or an assertion fails."""
+    """Sift a whole source, planned by `call`; the books of every part balance, or an assertion fails."""
     units = [
         SiftUnit(str(run_dir), "sift", settings, spec, (split,), index, index, HubAccess(), part_bytes)
-        for index, split in enumerate(list_splits(spec).splits)
+        for index, split in enumerate(list_splits(spec, call=call).splits)
     ]
     results = sorted((r for _, r in engine.run(sift_measured, units, lambda *_: None)), key=lambda r: r[0][0].unit)
     records = [done for some, _ in results for done in some]

@@ -31,6 +31,10 @@ TRIES = 3  # times a unit may kill its worker before the run stops
 _POLL_SECONDS = 0.5
 
 
+class WorkerDiedError(RunError):
+    """A unit has ended TRIES workers."""
+
+
 class _Failure(NamedTuple):
     """What a worker sends instead of a result: an error made for the user, or the text of one that was not."""
 
@@ -131,7 +135,7 @@ class LocalEngine:
 def _blame(tried: _Tried[U]) -> _Tried[U]:
     deaths = tried.deaths + 1
     if deaths >= TRIES:
-        raise RunError(
+        raise WorkerDiedError(
             f"{tried.unit}: its worker died {TRIES} times (out of memory, or a crash in native code); what is "
             "published stays valid. Give the machine more memory or take this split out, then run again"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tamiz.config_file import read_config
 from tamiz.errors import ConfigError, SourceError
 from tamiz.pack.shards import choose_dtype
 from tamiz.run.against import find_older_runs, list_older_parts
+from tamiz.run.aside import Aside
 from tamiz.run.bloom import choose_filters, share_rate
 from tamiz.run.dedup import DedupSettings
 from tamiz.run.fingerprint import dump_canonical, make_fingerprint, to_plain
@@ -33,7 +35,7 @@ from tamiz.run.settings import (
 from tamiz.run.sift import PART_BYTES
 from tamiz.run.tokens import TokenSettings, open_tokenizer
 from tamiz.sources.access import HubAccess, use_access
-from tamiz.sources.listing import list_splits
+from tamiz.sources.listing import Call, list_splits
 from tamiz.sources.split import HubSource, Source, Split
 from tamiz.store import Folder
 
@@ -83,8 +85,8 @@ def make_plan(config: Config, folder: Folder, cache_dir: Path, part_bytes: int =
     record = read_plan_record(folder) or {"sources": []}
     pinned = {source["spec"]["name"]: source for source in record["sources"]}
     try:
-        with tell_waits():
-            sources = tuple(_plan_source(spec, pinned.get(spec.name)) for spec in make_source_specs(config))
+        with tell_waits(), closing(Aside(access)) as aside:
+            sources = tuple(_plan_source(spec, pinned.get(spec.name), aside) for spec in make_source_specs(config))
     except SourceError as error:
         raise SourceError(f"{error}{_offer_sample(config)}") from error
     tokens, pack = make_token_settings(config, cache_dir), make_pack_settings(config)
@@ -120,12 +122,12 @@ def fingerprint_cuts(splits: Sequence[Split]) -> str:
     return make_fingerprint({"cuts": [[s.path, s.start, s.stop, s.limit] for s in splits]})
 
 
-def _plan_source(spec: Source, pinned: dict[str, Any] | None) -> PlannedSource:
+def _plan_source(spec: Source, pinned: dict[str, Any] | None, call: Call) -> PlannedSource:
     """A Hub source keeps the commit it was pinned to; local files are looked at again, for they may have changed."""
     if pinned is not None and isinstance(spec, HubSource) and to_plain(spec) == pinned["spec"]:
         splits = tuple(Split.from_json(split) for split in pinned["splits"])
         return PlannedSource(spec, pinned["revision"], splits)
-    listing = list_splits(spec)
+    listing = list_splits(spec, call=call)
     if not listing.splits:
         raise SourceError(f"source {spec.name} is empty: {len(listing.files)} files without a record that is selected")
     return PlannedSource(spec, listing.revision, listing.splits)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import NamedTuple, Protocol, TypeVar
 
 from tamiz.errors import ConfigError, DamageError
 from tamiz.objects import is_url
@@ -22,16 +23,40 @@ from tamiz.sources.split import (
 )
 from tamiz.sources.table import MisfitError
 
-_N_AT_ONCE = 8  # footers behind URLs read at the same time
+_N_AT_ONCE = 8  # footers read together; those behind URLs at the same time
 _N_SPLITS = 32  # wanted of a source too small for splits of SPLIT_BYTES: several for each core of a usual machine
 _DOCUMENT_BYTES = 4096  # of a web page's text, about
 
 
-def list_splits(spec: Source, split_bytes: int | None = None) -> Listing:
+T = TypeVar("T")
+
+
+class Call(Protocol):
+    """Calls `function`, which is about the files called `name`, perhaps in another process; returns or raises what it
+    does. Raises DamageError too, when that process did not survive it.
+    """
+
+    def __call__(self, name: str, function: Callable[..., T], *arguments: object) -> T: ...
+
+
+def call_here(name: str, function: Callable[..., T], *arguments: object) -> T:
+    """A Call in this process."""
+    return function(*arguments)
+
+
+class Planned(NamedTuple):
+    """The splits of a file, and why they are one of quarantined records if they are."""
+
+    splits: list[Split]
+    refused: DamageError | MisfitError | None
+
+
+def list_splits(spec: Source, split_bytes: int | None = None, call: Call = call_here) -> Listing:
     """The splits of `spec` in the order of its documents, about `split_bytes` of text each (None: see below).
 
     A limit is applied here, by counting documents in order, so that it does not depend on how splits are read.
-    A Parquet file that is damaged or has no text column is one split of quarantined records, as long as others are not.
+    A Parquet file that is damaged or lacks a column is one split of quarantined records, as long as others are not.
+    `call` reads Parquet.
     Raises ConfigError when the source as configured means nothing (no file, no column, no such dataset, subset or
     split, no document), SourceError when a file or the Hub cannot be read.
     """
@@ -45,8 +70,8 @@ def list_splits(spec: Source, split_bytes: int | None = None) -> Listing:
         revision = files.name_content(found)
     split_bytes = split_bytes or choose_split_bytes(sum(file.n_bytes for file in found), spec.limit)
     refused: list[DamageError | MisfitError] = []
-    splits = _plan_files(found, spec, split_bytes, refused)
-    chosen = tuple(splits if spec.limit is None else cut_to_limit(splits, spec, spec.limit))
+    splits = _plan_files(found, spec, split_bytes, refused, call)
+    chosen = tuple(splits if spec.limit is None else _cut_to_limit(splits, spec, spec.limit, call))
     if not chosen:
         raise ConfigError(f"sources.{spec.name}: no document in {len(found)} files; check what the source names")
     if refused and all(split.quarantine for split in chosen):
@@ -71,50 +96,75 @@ def choose_split_bytes(n_bytes: int, limit: int | None) -> int:
 
 
 def _plan_files(
-    found: tuple[files.FoundFile, ...], spec: Source, split_bytes: int, refused: list[DamageError | MisfitError]
+    found: tuple[files.FoundFile, ...],
+    spec: Source,
+    split_bytes: int,
+    refused: list[DamageError | MisfitError],
+    call: Call,
 ) -> Iterator[Split]:
     """Lazily, so that a limit leaves the footers behind it unread; why a file cannot be read is added to `refused`."""
-    n_at_once = _N_AT_ONCE if any(is_url(file.address) for file in found) else 1
-    with ThreadPoolExecutor(n_at_once) as pool:
-        for start in range(0, len(found), n_at_once):
-            some = found[start : start + n_at_once]
-            for splits, why in pool.map(lambda file: _try_file(file, spec, split_bytes), some):
-                refused += [why] if why else []
-                yield from splits
+    for start in range(0, len(found), _N_AT_ONCE):
+        for planned in _plan_some(found[start : start + _N_AT_ONCE], spec, split_bytes, call):
+            refused += [planned.refused] if planned.refused else []
+            yield from planned.splits
 
 
-def _try_file(
-    file: files.FoundFile, spec: Source, split_bytes: int
-) -> tuple[list[Split], DamageError | MisfitError | None]:
-    """The splits of a file; if nothing of it can be read, the one that says so, and why."""
+def _plan_some(some: Sequence[files.FoundFile], spec: Source, split_bytes: int, call: Call) -> list[Planned]:
+    """If the process that does it does not survive, each file has one of its own."""
+    if not any(_is_parquet(file, spec) for file in some):
+        return _try_files(some, spec, split_bytes)
     try:
-        return plan_file(file, spec, split_bytes), None
+        return call(", ".join(file.path for file in some), _try_files, some, spec, split_bytes)
+    except DamageError as error:
+        if len(some) == 1:
+            return [_refuse(some[0], spec, error)]
+        return [planned for file in some for planned in _plan_some([file], spec, split_bytes, call)]
+
+
+def _try_files(found: Sequence[files.FoundFile], spec: Source, split_bytes: int) -> list[Planned]:
+    n_at_once = len(found) if any(is_url(file.address) for file in found) else 1
+    with ThreadPoolExecutor(n_at_once) as pool:
+        return list(pool.map(lambda file: _try_file(file, spec, split_bytes), found))
+
+
+def _try_file(file: files.FoundFile, spec: Source, split_bytes: int) -> Planned:
+    try:
+        return Planned(plan_file(file, spec, split_bytes), None)
     except (DamageError, MisfitError) as error:
-        n_rows, reason = (error.n_rows, error.reason) if isinstance(error, MisfitError) else (1, "parquet_unreadable")
-        place = (0, None, 0, n_rows, file.n_bytes)
-        return [Split(spec.name, "parquet", file.path, file.address, *place, quarantine=reason)], error
+        return _refuse(file, spec, error)
+
+
+def _refuse(file: files.FoundFile, spec: Source, error: DamageError | MisfitError) -> Planned:
+    """One split of quarantined records: as many as the file has, or one when nobody knows."""
+    n_rows, reason = (error.n_rows, error.reason) if isinstance(error, MisfitError) else (1, "parquet_unreadable")
+    place = (0, None, 0, n_rows, file.n_bytes)
+    return Planned([Split(spec.name, "parquet", file.path, file.address, *place, quarantine=reason)], error)
+
+
+def _is_parquet(file: files.FoundFile, spec: Source) -> bool:
+    return isinstance(spec, ParquetSource) or (
+        isinstance(spec, HubSource) and file.path.endswith(files.PARQUET_SUFFIXES)
+    )
 
 
 def plan_file(file: files.FoundFile, spec: Source, split_bytes: int) -> list[Split]:
     """The splits of one file, without regard to a limit."""
     if isinstance(spec, WarcSource):
         return warc.plan_file(file, spec)
-    is_parquet = isinstance(spec, ParquetSource)
-    if isinstance(spec, HubSource):
-        is_parquet = file.path.endswith(files.PARQUET_SUFFIXES)
-    plan = parquet.plan_file if is_parquet else jsonl.plan_file
+    plan = parquet.plan_file if _is_parquet(file, spec) else jsonl.plan_file
     return plan(file, spec, split_bytes)
 
 
-def cut_to_limit(splits: Iterable[Split], spec: Source, limit: int) -> Iterator[Split]:
+def _cut_to_limit(splits: Iterable[Split], spec: Source, limit: int, call: Call) -> Iterator[Split]:
     """The splits that hold the first `limit` documents which satisfy `where`, the last one limited to its part."""
     left = limit
     for split in splits:
         if isinstance(spec, WarcSource):
             n = warc.count_selected(split, left)
+        elif split.kind == "parquet":
+            n = call(split.path, parquet.count_selected, split, spec, left)
         else:
-            count = parquet.count_selected if split.kind == "parquet" else jsonl.count_selected
-            n = count(split, spec, left)
+            n = jsonl.count_selected(split, spec, left)
         if n == left:
             yield replace(split, limit=left)
             return

@@ -12,6 +12,7 @@ import functools
 import importlib
 import random
 import re
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -33,6 +34,8 @@ _N_TRIES = 10
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 _EXPIRED = frozenset({400, 401, 403, 404, 410})  # after a redirect to signed storage: the next try gets a new one
 
+_install_lock = threading.Lock()
+
 
 class UnreachableError(Exception):
     """A request failed for as long as the policy allows; the message is the last cause."""
@@ -42,9 +45,14 @@ class UnreachableError(Exception):
         self.status = status  # of the last answer, None when there was none
 
 
-@functools.cache
 def install() -> None:
-    """Make huggingface_hub send every request of this process to the Hub with patience."""
+    """Make huggingface_hub send every request of this process to the Hub with patience; for any thread."""
+    with _install_lock:
+        _install_once()
+
+
+@functools.cache
+def _install_once() -> None:
     # huggingface_hub 1 builds on httpx, 2 on httpx2; the client it makes tells which.
     http = importlib.import_module(type(huggingface_hub.get_session()).__module__.partition(".")[0])
 

@@ -34,12 +34,15 @@ UNREADABLE = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError
 
 
 class MisfitError(ConfigError):
-    """A file's text column is missing or is not text: why its `n_rows` records have none, as a quarantine reason."""
+    """A file lacks a column, or its text column is not text: why its `n_rows` records are nothing, as a reason."""
 
     def __init__(self, message: str, reason: str, n_rows: int) -> None:
         super().__init__(message)
         self.reason = reason
         self.n_rows = n_rows
+
+    def __reduce__(self) -> tuple[type[MisfitError], tuple[str, str, int]]:
+        return MisfitError, (str(self), self.reason, self.n_rows)
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,8 @@ class Window(NamedTuple):
 def open_table(address: str, spec: TableSource, n_bytes: int | None = None) -> Iterator[Table]:
     """Open a file (`n_bytes` large, if known) and choose its columns.
 
-    Raises ConfigError when a column of `where` is missing, MisfitError when the text column is or has the wrong type,
-    DamageError when the file is not whole Parquet, SourceError when it cannot be opened.
+    Raises MisfitError when the text column or one of `where` is missing or the text is no text, DamageError when the
+    file is not whole Parquet, SourceError when it cannot be opened.
     """
     with contextlib.ExitStack() as stack:
         raw = opening.open_ranges(address, n_bytes)
@@ -152,7 +155,8 @@ def _check_columns(
         raise MisfitError(message, "text_not_string", n_rows)
     for name in spec.where:
         if name not in index:
-            raise ConfigError(f"{key}.where.{name}: {address} has no such column; it has {found}")
+            message = f"{key}.where.{name}: {address} has no such column; it has {found}"
+            raise MisfitError(message, "where_missing", n_rows)
 
 
 def iterate_groups(
