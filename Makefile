@@ -37,6 +37,7 @@ check: env ## ruff, mypy --strict, import-linter
 bench-dedup: env ## measure dedup: 1, 10 and 50 million documents (25 GB of disk, 20 minutes), and its quality
 	$(BIN)/python -m benchmarks.dedup_scale
 	$(BIN)/python -m benchmarks.dedup_quality
+	$(BIN)/python -m benchmarks.dedup_draws
 
 format: env ## put the code in its normal form
 	$(BIN)/ruff check --fix .

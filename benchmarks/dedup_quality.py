@@ -33,7 +33,7 @@ from benchmarks.minhash import find_pairs
 from tamiz.dedup.duplicates import NONE, find_losers, merge_losers
 from tamiz.dedup.signature import MinHashShape, make_band_keys
 from tamiz.measure.normal import scan_normal_words
-from tamiz.schema import F64, I64, view_text
+from tamiz.schema import F64, I64, U64, view_text
 
 SHAPE = MinHashShape(ngram=5, bands=14, rows=8)
 STRENGTHS = (0.05, 0.1, 0.2, 0.35, 0.5)
@@ -132,7 +132,7 @@ def run_datasketch(texts: list[str]) -> Result:
     """Shingles to removed documents."""
     from datasketch import MinHash, MinHashLSH
 
-    shingles = list(_list_shingles(texts))
+    shingles = list(list_shingles(texts))
     started = time.process_time()
     for text in texts:
         words = list_words(text)
@@ -151,11 +151,15 @@ def run_datasketch(texts: list[str]) -> Result:
             index.insert(i, signature)
         signatures.append(signature.hashvalues.copy())
     seconds, n_bytes = time.process_time() - started, read_peak() - before
-    bands = np.stack(signatures).reshape(len(texts), SHAPE.bands, SHAPE.rows)
-    keys = np.zeros((len(texts), SHAPE.bands), dtype=np.uint64)
-    for band in range(SHAPE.bands):
-        keys[:, band] = np.unique(bands[:, band], axis=0, return_inverse=True)[1].ravel()
-    return Result(keys, np.array(removed, dtype=np.int64), text_seconds, seconds, n_bytes)
+    removed_rows = np.array(removed, dtype=np.int64)
+    return Result(name_bands(np.stack(signatures)), removed_rows, text_seconds, seconds, n_bytes)
+
+
+def name_bands(signatures: U64) -> U64:
+    """uint64[n, bands]: a number for each band of signatures uint64[n, bands * rows], equal for equal bands."""
+    bands = signatures.reshape(len(signatures), SHAPE.bands, SHAPE.rows)
+    names = [np.unique(bands[:, i], axis=0, return_inverse=True)[1].ravel() for i in range(SHAPE.bands)]
+    return np.stack(names, axis=1).astype(np.uint64)
 
 
 def list_words(text: str) -> list[str]:
@@ -164,7 +168,8 @@ def list_words(text: str) -> list[str]:
     return "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn").split()
 
 
-def _list_shingles(texts: list[str]) -> Iterator[list[bytes]]:
+def list_shingles(texts: list[str]) -> Iterator[list[bytes]]:
+    """Of each document: its shingles as the bytes of their words' hashes."""
     words = scan_normal_words(*view_text(pa.array(texts, pa.large_string())))
     for d in range(len(texts)):
         data = words.hashes[words.doc_offsets[d] : words.doc_offsets[d + 1]].tobytes()
@@ -178,6 +183,24 @@ def read_documents(paths: list[Path], n: int) -> list[str]:
         texts += [text for text in pq.read_table(path, columns=["text"])["text"].to_pylist() if text]
     unique = dict.fromkeys(text for text in texts if len(text.split()) >= 100)
     return list(unique)[:n]
+
+
+def sample_paths() -> list[Path]:
+    """The files of the sample that comes with tamiz."""
+    return sorted(Path(str(resources.files("tamiz.sample"))).glob("*.parquet"))
+
+
+def make_copies(originals: list[str]) -> tuple[list[str], list[tuple[int, str, float]]]:
+    """The originals and their edited copies behind them; of each its original's number, kind of edit and strength."""
+    texts = list(originals)
+    labels: list[tuple[int, str, float]] = [(i, "original", 0.0) for i in range(len(texts))]
+    rng = random.Random(1)
+    for original in range(len(originals)):
+        for kind, edit in EDITS.items():
+            for strength in STRENGTHS:
+                texts.append(edit(texts[original], strength, rng))
+                labels.append((original, kind, strength))
+    return texts, labels
 
 
 def print_tables(labels: list[tuple[int, str, float]], texts: list[str], results: dict[str, Result]) -> None:
@@ -226,15 +249,7 @@ def main() -> None:
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--documents", type=int, default=300)
     arguments = parser.parse_args()
-    paths = arguments.files or sorted(Path(str(resources.files("tamiz.sample"))).glob("*.parquet"))
-    texts = read_documents(paths, arguments.documents)
-    labels: list[tuple[int, str, float]] = [(i, "original", 0.0) for i in range(len(texts))]
-    rng = random.Random(1)
-    for original in range(len(labels)):
-        for kind, edit in EDITS.items():
-            for strength in STRENGTHS:
-                texts.append(edit(texts[original], strength, rng))
-                labels.append((original, kind, strength))
+    texts, labels = make_copies(read_documents(arguments.files or sample_paths(), arguments.documents))
     context = multiprocessing.get_context("spawn")
     results = {}
     for name, run in {"tamiz": run_tamiz, "datasketch": run_datasketch}.items():
