@@ -28,13 +28,24 @@ _log = logging.getLogger(__name__)
 
 
 class Hold:
-    """A lock or lease that is held; `check` raises StoreError once it is lost."""
+    """A lock or lease on `place` that is held; `check` raises StoreError once it is lost.
 
-    def __init__(self) -> None:
+    until   when a lease runs out if it is not renewed, in seconds of time.monotonic; None for a lock, which does not
+    lost    why it is lost, None while it is not known to be
+    """
+
+    def __init__(self, place: str, until: float | None = None) -> None:
+        self.place = place
+        self.until = until
         self.lost: str | None = None
 
     def check(self) -> None:
-        """Raise StoreError when another took the folder over while this process could not reach the store."""
+        """Raise StoreError when another took the folder over, or may have: this process was stopped or cut off."""
+        if self.until is not None and time.monotonic() > self.until and not self.lost:
+            self.lost = (
+                f"{self.place}: this process did not renew its lease for {LEASE_SECONDS:.0f} s (was it paused?), so "
+                "that another may have taken the run over; run the same command again"
+            )
         if self.lost:
             raise StoreError(self.lost)
 
@@ -51,8 +62,8 @@ def hold_lease(fs: Any, root: str, name: str) -> Iterator[Hold]:
 
     A lease that is not renewed is waited for: its holder was killed, and it ends within LEASE_SECONDS.
     """
-    own = _acquire(fs, root, name)
-    hold, ended = Hold(), threading.Event()
+    own, made = _acquire(fs, root, name)
+    hold, ended = Hold(root, made + LEASE_SECONDS), threading.Event()
     renewer = threading.Thread(target=_renew, args=(fs, root, name, own, hold, ended), daemon=True)
     renewer.start()
     try:
@@ -64,15 +75,17 @@ def hold_lease(fs: Any, root: str, name: str) -> Iterator[Hold]:
             _remove(fs, own)
 
 
-def _acquire(fs: Any, root: str, name: str) -> _Lease:
+def _acquire(fs: Any, root: str, name: str) -> tuple[_Lease, float]:
+    """The lease, and a time of time.monotonic at which it was not yet made."""
     first_seen: datetime | None = None
     while True:
+        started = time.monotonic()
         try:
             own, rival = _try_once(fs, root, name)
         except OSError as error:
             raise StoreError(f"cannot lock {root}: {error}; put it right, then run the same command again") from error
         if own is not None and rival is None:
-            return own
+            return own, started
         if own is not None:
             _remove(fs, own)
         if rival is not None:
@@ -116,17 +129,17 @@ def _find_rival(leases: dict[int, _Lease], own: _Lease) -> _Lease | None:
 
 def _renew(fs: Any, root: str, name: str, own: _Lease, hold: Hold, ended: threading.Event) -> None:
     """Until `ended`: put the lease again, or tell that it is lost."""
-    renewed = time.monotonic()
     while not ended.wait(LEASE_SECONDS / _RENEWALS):
+        started = time.monotonic()
         try:
             leases = _list_leases(fs, root, name)
             if own.generation not in leases or _find_rival(leases, own):
                 hold.lost = f"{root} was taken over by another process while this one could not renew its lease"
                 return
             fs.pipe_file(own.path, fs.cat_file(own.path))
-            renewed = time.monotonic()
+            hold.until = started + LEASE_SECONDS
         except Exception as error:  # out of reach for now: the lease lasts a while
-            if time.monotonic() - renewed > LEASE_SECONDS:
+            if hold.until is not None and time.monotonic() > hold.until:
                 hold.lost = f"{root}: the store is out of reach ({error}); then run the same command again"
                 return
 

@@ -199,7 +199,7 @@ class Folder:
                 file.truncate(0)
                 file.write(json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode())
                 file.flush()
-            yield Hold()
+            yield Hold(self.root)
 
     def _walk(self, start: str) -> Iterator[str]:
         top = f"{self.root}/{start}" if start else self.root

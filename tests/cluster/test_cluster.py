@@ -271,18 +271,41 @@ def test_an_interrupted_driver_says_so_and_goes_on(crawl_url: str, local: dict[s
     assert hash_corpus(run_dir) == local
 
 
-def test_two_drivers_on_one_run_directory(crawl_url: str, local: dict[str, str], nodes: Nodes) -> None:
+def test_a_second_driver_is_refused_while_the_first_lives(crawl_url: str, local: dict[str, str], nodes: Nodes) -> None:
     run_dir = f"s3://{BUCKET}/runs/two"
     command = make_command(crawl_url, run_dir, *use_ray(nodes))
     with start(command, dict(os.environ)) as first:
         wait_for(first, run_dir, "sift", 1)
-        first.send_signal(signal.SIGSTOP)  # so that it is still there when the other looks; its lease thread too
-        first.send_signal(signal.SIGCONT)
+        while not (workers := find_workers()):
+            time.sleep(0.01)
+        for worker in workers:  # so that the first is not done before the second has looked
+            os.kill(worker, signal.SIGSTOP)
         second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+        for worker in workers:
+            os.kill(worker, signal.SIGCONT)
         code, errors = drain(first)
+    assert second.returncode == 1
+    assert f"in use by process {first.pid} on {os.uname().nodename}" in second.stderr
     assert code == 0, errors
-    assert second.returncode == 0 or "in use by process" in second.stderr  # it may have waited out the end of the first
     assert hash_corpus(run_dir) == local
+    check_books(run_dir)
+
+
+def test_a_driver_that_was_paused_gives_way_to_the_one_that_took_over(
+    crawl_url: str, local: dict[str, str], nodes: Nodes
+) -> None:
+    run_dir = f"s3://{BUCKET}/runs/paused"
+    command = make_command(crawl_url, run_dir, *use_ray(nodes))
+    with start(command, dict(os.environ)) as first:
+        wait_for(first, run_dir, "sift", 1)
+        first.send_signal(signal.SIGSTOP)
+        finish(command, dict(os.environ))  # when the lease has run out
+        first.send_signal(signal.SIGCONT)
+        code, errors = drain(first)
+    assert code == 1, errors
+    assert "did not renew its lease" in errors or "was taken over" in errors
+    assert hash_corpus(run_dir) == local
+    check_books(run_dir)
 
 
 def test_a_store_that_fails_every_twentieth_request(

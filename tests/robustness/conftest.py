@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tamiz.config_file import load_config
-from tamiz.run.aside import Aside
+from tamiz.run.isolation import Isolation
 from tamiz.run.local import LocalEngine
 from tamiz.run.measuring import SiftSettings
 from tamiz.run.settings import make_sift_settings
@@ -36,11 +36,11 @@ def engine() -> Iterator[LocalEngine]:
 
 
 @pytest.fixture(scope="session")
-def aside() -> Iterator[Aside]:
+def isolation() -> Iterator[Isolation]:
     """Reads footers, as a run has them read."""
-    aside = Aside(HubAccess())
-    yield aside
-    aside.close()
+    isolation = Isolation(HubAccess())
+    yield isolation
+    isolation.close()
 
 
 @pytest.fixture(scope="session")

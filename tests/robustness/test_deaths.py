@@ -44,21 +44,25 @@ def sift_and_die_always(unit: SiftUnit, report: Report) -> list[Done]:
     return sift_split(unit, tell)
 
 
-def make_unit(settings: SiftSettings, good: Good, folder: Path, run_dir: Path) -> SiftUnit:
-    (folder / "a.jsonl.zst").write_bytes(pack_zst(good.write_lines(0, 1) * 30))
-    spec = JsonlSource("s", (f"{folder}/a.jsonl.zst",))
-    (split,) = list_splits(spec).splits
+def make_unit(settings: SiftSettings, good: Good, folder: Path, run_dir: Path, n_files: int = 1) -> SiftUnit:
+    """A unit of as many splits as files; the documents of 30 copies of `good` are dealt to them."""
+    for name in "abc"[:n_files]:
+        (folder / f"{name}.jsonl.zst").write_bytes(pack_zst(good.write_lines(0, 1) * (30 // n_files)))
+    spec = JsonlSource("s", (f"{folder}/*.jsonl.zst",))
+    splits = list_splits(spec).splits
+    assert len(splits) == n_files
     run_dir.mkdir(exist_ok=True)
-    return SiftUnit(str(run_dir), "sift", settings, spec, (split,), 0, 0, HubAccess(), PART_BYTES)
+    return SiftUnit(str(run_dir), "sift", settings, spec, splits, 0, 0, HubAccess(), PART_BYTES)
 
 
+@pytest.mark.parametrize("n_files", [1, 3])
 def test_a_killed_worker_is_replaced_and_goes_on_behind_its_last_part(
-    engine: LocalEngine, settings: SiftSettings, good: Good, tmp_path: Path
+    engine: LocalEngine, settings: SiftSettings, good: Good, tmp_path: Path, n_files: int
 ) -> None:
-    whole = make_unit(settings, good, tmp_path, tmp_path / "whole")
+    whole = make_unit(settings, good, tmp_path, tmp_path / "whole", n_files)
     ((_, expected),) = engine.run(sift_split, [whole], lambda *_: None)
     assert len(expected) >= 3
-    unit = make_unit(settings, good, tmp_path, tmp_path / "run")
+    unit = make_unit(settings, good, tmp_path, tmp_path / "run", n_files)
     ((_, records),) = engine.run(sift_and_die, [unit], lambda *_: None)
     assert (tmp_path / "run" / "has-died").exists()
     assert records == expected  # with their checksums

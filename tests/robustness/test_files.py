@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tamiz.errors import ConfigError, SourceError
-from tamiz.run.aside import Aside
 from tamiz.run.engine import Report
+from tamiz.run.isolation import Isolation
 from tamiz.run.local import LocalEngine
 from tamiz.run.measuring import SiftSettings
 from tamiz.sources import JsonlSource, ParquetSource, Source, Split, list_splits, read_split
@@ -63,13 +63,13 @@ def test_a_packed_stream(
 
 @pytest.mark.parametrize("table", [param(table) for table in TABLES])
 def test_a_parquet_file_among_good_ones(
-    engine: LocalEngine, settings: SiftSettings, good: Good, tmp_path: Path, table: Table, aside: Aside
+    engine: LocalEngine, settings: SiftSettings, good: Good, tmp_path: Path, table: Table, isolation: Isolation
 ) -> None:
     for name in ("a.parquet", "c.parquet"):
         write_good(good, tmp_path / name)
     table.make(good, tmp_path / "b.parquet")
     spec = ParquetSource("s", (f"{tmp_path}/*.parquet",), where=table.where)
-    sifted = sift_files(engine, settings, tmp_path / "run", spec, 1 << 28, aside)
+    sifted = sift_files(engine, settings, tmp_path / "run", spec, 1 << 28, isolation)
     check(sifted, table.reason)
     for name in ("a.parquet", "c.parquet"):
         assert [text for origin, text in sifted.kept.items() if origin.startswith(f"{name}#")] == good.texts
@@ -85,11 +85,11 @@ def test_a_parquet_file_among_good_ones(
     "table", [param(table) for table in TABLES if table.reason != PROCESSED and not table.survives]
 )
 def test_a_source_of_one_unreadable_file_is_refused_before_anything_runs(
-    good: Good, tmp_path: Path, table: Table, aside: Aside
+    good: Good, tmp_path: Path, table: Table, isolation: Isolation
 ) -> None:
     table.make(good, tmp_path / "b.parquet")
     with pytest.raises((SourceError, ConfigError), match=r"b\.parquet"):
-        list_splits(ParquetSource("s", (str(tmp_path),), where=table.where), call=aside)
+        list_splits(ParquetSource("s", (str(tmp_path),), where=table.where), call=isolation)
 
 
 def read_rows(unit: tuple[Source, tuple[Split, ...]], report: Report) -> list[dict[str, Any]]:
@@ -101,7 +101,7 @@ def read_rows(unit: tuple[Source, tuple[Split, ...]], report: Report) -> list[di
 @pytest.mark.parametrize("checked", [True, False], ids=["checksums", "no checksums"])
 @pytest.mark.parametrize("compression", ["zstd", "snappy", "none"])
 def test_a_byte_changed_anywhere_in_a_parquet_file(
-    engine: LocalEngine, tmp_path: Path, compression: str, checked: bool, aside: Aside
+    engine: LocalEngine, tmp_path: Path, compression: str, checked: bool, isolation: Isolation
 ) -> None:
     """Wherever it is, reading ends, every row is accounted for, and the other file loses nothing."""
     good = Good([f"document {i} " + "lorem ipsum dolor " * 20 for i in range(130)])
@@ -121,7 +121,7 @@ def test_a_byte_changed_anywhere_in_a_parquet_file(
         bad[place] ^= 1 << rng.randrange(8)
         (folder / "b.parquet").write_bytes(bad)
         spec = ParquetSource("s", (str(folder),))
-        splits = list_splits(spec, call=aside).splits
+        splits = list_splits(spec, call=isolation).splits
         ((_, rows),) = engine.run(read_rows, [(spec, splits)], lambda *_: None)
         assert [row["text"] for row in rows[:130]] == good.texts
         assert len(rows) in (260, 131)  # 131: the footer is unreadable

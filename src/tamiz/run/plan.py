@@ -14,10 +14,10 @@ from tamiz.config_file import read_config
 from tamiz.errors import ConfigError, SourceError
 from tamiz.pack.shards import choose_dtype
 from tamiz.run.against import find_older_runs, list_older_parts
-from tamiz.run.aside import Aside
 from tamiz.run.bloom import choose_filters, share_rate
 from tamiz.run.dedup import DedupSettings
 from tamiz.run.fingerprint import dump_canonical, make_fingerprint, to_plain
+from tamiz.run.isolation import Isolation
 from tamiz.run.layout import forecast_dedup
 from tamiz.run.measuring import SiftSettings
 from tamiz.run.pack import PackSettings
@@ -85,8 +85,8 @@ def make_plan(config: Config, folder: Folder, cache_dir: Path, part_bytes: int =
     record = read_plan_record(folder) or {"sources": []}
     pinned = {source["spec"]["name"]: source for source in record["sources"]}
     try:
-        with tell_waits(), closing(Aside(access)) as aside:
-            sources = tuple(_plan_source(spec, pinned.get(spec.name), aside) for spec in make_source_specs(config))
+        with tell_waits(), closing(Isolation(access)) as isolation:
+            sources = tuple(_plan_source(spec, pinned.get(spec.name), isolation) for spec in make_source_specs(config))
     except SourceError as error:
         raise SourceError(f"{error}{_offer_sample(config)}") from error
     tokens, pack = make_token_settings(config, cache_dir), make_pack_settings(config)

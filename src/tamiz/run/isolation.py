@@ -30,7 +30,7 @@ class _Call:
         return self.name
 
 
-class Aside:
+class Isolation:
     """Calls functions in one worker process, started at the first call; see sources.listing.Call."""
 
     def __init__(self, access: HubAccess) -> None:
