@@ -198,3 +198,20 @@ def test_a_lock_names_its_holder_and_dies_with_it(tmp_path: Path) -> None:
         assert folder.list() == []
     with folder.lock("run"):
         pass
+
+
+READER = """
+import sys
+import pyarrow.parquet as pq
+from tamiz.store import Folder
+with Folder(sys.argv[1]).open("a.parquet") as file:
+    table = pq.read_table(file)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_ends_right_after_reading_a_file_ends_well(tmp_path: Path) -> None:
+    """With a file of Python's, pyarrow's threads made one in six of these processes abort at its end."""
+    pq.write_table(pa.table({f"c{i}": range(1000) for i in range(12)}), tmp_path / "a.parquet", row_group_size=50)
+    ends = [subprocess.run([sys.executable, "-c", READER, tmp_path], check=False).returncode for _ in range(30)]
+    assert ends == [0] * 30

@@ -112,7 +112,7 @@ def _read_part(verdicts: Verdicts, part: Done, lost: U64) -> tuple[U64, Any, Any
 def _read_duplicate_keys(folder: Folder, done: dict[str, Done]) -> U64:
     keys = [np.zeros(0, dtype=np.uint64)]
     with folder.open(done["duplicates"].outputs["duplicates"].path) as file:
-        for batch in pq.ParquetFile(file).iter_batches(columns=["doc_id"]):
+        for batch in pq.ParquetFile(file).iter_batches(columns=["doc_id"], use_threads=False):
             keys.append(read_keys(batch.column("doc_id")))
     return np.concatenate(keys)
 

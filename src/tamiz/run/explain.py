@@ -100,7 +100,9 @@ def _read_all(folder: Folder, library: Library, verdicts: Verdicts) -> Any:
     for part in verdicts.parts if remote else []:
         if part.facts["source"] in remote:
             with folder.open(part.outputs["kept"].path) as file:
-                yield from pq.ParquetFile(file).iter_batches(1024, columns=["doc_id", "origin", "url", "text"])
+                yield from pq.ParquetFile(file).iter_batches(
+                    1024, columns=["doc_id", "origin", "url", "text"], use_threads=False
+                )
 
 
 def _rank(batch: pa.RecordBatch, wanted: U64, n: int) -> list[Found]:
@@ -205,7 +207,7 @@ def _find_duplicate(folder: Folder, verdicts: Verdicts, record: dict[str, Any], 
     if done is None:
         return None
     with folder.open(done.outputs["duplicates"].path) as file:
-        for batch in pq.ParquetFile(file).iter_batches():
+        for batch in pq.ParquetFile(file).iter_batches(use_threads=False):
             rows = batch.filter(pc.equal(batch.column("doc_id"), pa.scalar(doc_id, pa.binary(16)))).to_pylist()
             if rows:
                 winner = rows[0]["lost_to"]
@@ -221,10 +223,10 @@ def _find_tokens(folder: Folder, record: dict[str, Any], doc_id: bytes) -> dict[
         with folder.open(done.outputs["tokens"].path) as file:
             parquet = pq.ParquetFile(file)
             for group in range(parquet.num_row_groups):
-                names = parquet.read_row_group(group, columns=["doc_id"]).column(0)
+                names = parquet.read_row_group(group, columns=["doc_id"], use_threads=False).column(0)
                 place = pc.index(names, pa.scalar(doc_id, pa.binary(16))).as_py()
                 if place >= 0:
-                    return dict(parquet.read_row_group(group).slice(place, 1).to_pylist()[0])
+                    return dict(parquet.read_row_group(group, use_threads=False).slice(place, 1).to_pylist()[0])
     return None
 
 
@@ -235,7 +237,9 @@ def _find_pieces(folder: Folder, record: dict[str, Any], doc_id: bytes) -> Seque
         first_row = 0
         path = done.outputs["shard"].path
         with folder.open(path) as file:
-            for batch in pq.ParquetFile(file).iter_batches(1024, columns=["seq_lens", "doc_ids", "piece"]):
+            for batch in pq.ParquetFile(file).iter_batches(
+                1024, columns=["seq_lens", "doc_ids", "piece"], use_threads=False
+            ):
                 names = batch.column("doc_ids")
                 hits = pc.fill_null(pc.equal(names.flatten(), pa.scalar(doc_id, pa.binary(16))), False)
                 for at in np.flatnonzero(hits.to_numpy(zero_copy_only=False)):

@@ -175,7 +175,7 @@ def _gather_duplicates(folder: Folder, parts: Sequence[Done], done: dict[str, Do
     path = done["duplicates"].outputs["duplicates"].path
     keys = [np.zeros(0, dtype=np.uint64)]
     with folder.open(path) as file:
-        for batch in pq.ParquetFile(file).iter_batches(columns=["lost_to"]):
+        for batch in pq.ParquetFile(file).iter_batches(columns=["lost_to"], use_threads=False):
             keys.append(read_keys(batch.column("lost_to").drop_null()))  # Bloom filters name no winner
     heads, counts = np.unique(np.concatenate(keys), return_counts=True)
     sizes = [(int(size), int(n)) for size, n in zip(*np.unique(counts, return_counts=True), strict=True)]
@@ -202,7 +202,7 @@ def _read_losers(folder: Folder, path: str, heads: U64) -> dict[bytes, list[dict
     """The first duplicates that lost to each of these documents (by key)."""
     found: dict[bytes, list[dict[str, Any]]] = {}
     with folder.open(path) as file:
-        for batch in pq.ParquetFile(file).iter_batches():
+        for batch in pq.ParquetFile(file).iter_batches(use_threads=False):
             batch = batch.filter(batch.column("lost_to").is_valid())
             mask = np.isin(read_keys(batch.column("lost_to")), heads)
             for row in batch.filter(pa.array(mask)).to_pylist():
@@ -217,7 +217,7 @@ def _gather_tokens(folder: Folder, parts: Sequence[Done]) -> TokenFacts | None:
 
     def count(part: Done) -> tuple[Histogram, Histogram]:
         with folder.open(part.outputs["tokens"].path) as file:
-            table = pq.read_table(file, columns=["n_bytes", "n_tokens"])
+            table = pq.read_table(file, columns=["n_bytes", "n_tokens"], use_threads=False, pre_buffer=False)
         tokens = table.column("n_tokens").to_numpy().astype(np.float64)
         ratio = table.column("n_bytes").to_numpy() / np.maximum(tokens, 1)
         return make_histogram(tokens, _LENGTH_EDGES), make_histogram(ratio, _RATIO_EDGES)
@@ -234,7 +234,7 @@ def _gather_packing(folder: Folder, config: Config, shards: Sequence[Done]) -> P
     def count(shard: Done) -> I64:
         numbers = np.zeros(1, dtype=np.int64)
         with folder.open(shard.outputs["shard"].path) as file:
-            for batch in pq.ParquetFile(file).iter_batches(1024, columns=["doc_ids", "piece"]):
+            for batch in pq.ParquetFile(file).iter_batches(1024, columns=["doc_ids", "piece"], use_threads=False):
                 piece = batch.column("piece").flatten().to_numpy()
                 named = batch.column("doc_ids").flatten().is_valid().to_numpy(zero_copy_only=False)
                 here = np.bincount(piece[named], minlength=len(numbers)).astype(np.int64)

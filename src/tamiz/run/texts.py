@@ -121,9 +121,13 @@ def read_kept(folder: Folder, parts: Sequence[Done], doc_ids: Iterable[bytes]) -
         with folder.open(part.outputs["kept"].path) as file:
             parquet = pq.ParquetFile(file)
             for group in range(parquet.num_row_groups if len(wanted) else 0):
-                mask = pc.is_in(parquet.read_row_group(group, columns=["doc_id"]).column(0), value_set=wanted)
+                mask = pc.is_in(
+                    parquet.read_row_group(group, columns=["doc_id"], use_threads=False).column(0), value_set=wanted
+                )
                 if pc.any(mask).as_py():
-                    table = parquet.read_row_group(group, columns=["doc_id", "origin", "text"]).filter(mask)
+                    table = parquet.read_row_group(
+                        group, columns=["doc_id", "origin", "text"], use_threads=False
+                    ).filter(mask)
                     rows = zip(*(table.column(i).to_pylist() for i in range(3)), strict=True)
                     found |= {doc_id: (origin, text) for doc_id, origin, text in rows}
     return found

@@ -160,7 +160,9 @@ def _read_survivors(folder: Folder, unit: TokensUnit) -> Iterator[tuple[pa.Table
     with folder.open(unit.part.kept) as file:
         parquet = pq.ParquetFile(file)
         for group in range(parquet.num_row_groups):
-            batch = parquet.read_row_group(group, columns=["doc_id", "text", "n_bytes"]).combine_chunks()
+            batch = parquet.read_row_group(
+                group, columns=["doc_id", "text", "n_bytes"], use_threads=False
+            ).combine_chunks()
             survives = np.ones(len(batch), dtype=np.bool_)
             survives[lost[(lost >= first) & (lost < first + len(batch))] - first] = False
             yield batch.filter(pa.array(survives)), np.flatnonzero(survives) + first
@@ -235,5 +237,5 @@ def _read_rows(file: pq.ParquetFile, first: int, past: int) -> Iterator[pa.Table
         n_rows = file.metadata.row_group(group).num_rows
         if start < past and start + n_rows > first:
             low, high = max(first - start, 0), min(past - start, n_rows)
-            yield file.read_row_group(group).slice(low, high - low)
+            yield file.read_row_group(group, use_threads=False).slice(low, high - low)
         start += n_rows

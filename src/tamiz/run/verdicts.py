@@ -65,7 +65,11 @@ class Verdicts:
             for group in range(parquet.num_row_groups):
                 n_rows = parquet.metadata.row_group(group).num_rows
                 if row < n_rows:
-                    values = parquet.read_row_group(group, columns=list(columns)).slice(row, 1).to_pylist()
+                    values = (
+                        parquet.read_row_group(group, columns=list(columns), use_threads=False)
+                        .slice(row, 1)
+                        .to_pylist()
+                    )
                     return dict(values[0])
                 row -= n_rows
         raise IndexError(f"{part.unit} has no such row")

@@ -105,9 +105,11 @@ def _read_texts(folder: Folder, parts: Sequence[KeptPart], doc_ids: pa.Array) ->
         with folder.open(part.kept) as file:
             parquet = pq.ParquetFile(file)
             for group in range(parquet.num_row_groups):
-                mask = pc.is_in(parquet.read_row_group(group, columns=["doc_id"]).column(0), value_set=doc_ids)
+                own = parquet.read_row_group(group, columns=["doc_id"], use_threads=False)
+                mask = pc.is_in(own.column(0), value_set=doc_ids)
                 if pc.any(mask).as_py():
-                    found.append(parquet.read_row_group(group, columns=["doc_id", "text"]).filter(mask))
+                    table = parquet.read_row_group(group, columns=["doc_id", "text"], use_threads=False)
+                    found.append(table.filter(mask))
     schema = pa.schema([pa.field("doc_id", doc_ids.type), pa.field("text", pa.large_string())])
     return pa.concat_tables([schema.empty_table(), *(table.cast(schema) for table in found)])
 
@@ -117,7 +119,7 @@ def _verify_shard(context: _Context, entry: dict[str, Any], parts: Sequence[Kept
     bos_id, eos_id = facts["bos_id"], facts["eos_id"]
     try:
         with context.folder.open(f"{CORPUS}/{entry['path']}") as file:
-            table = pq.read_table(file)
+            table = pq.read_table(file, use_threads=False, pre_buffer=False)
     except (StoreError, pa.ArrowException, OSError) as error:
         return Verified(1, 0, 0, [f"cannot be read: {error}"])
     problems = check_shard(
