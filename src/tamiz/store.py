@@ -10,16 +10,12 @@ and what to do.
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import hashlib
 import io
-import json
 import os
-import shutil
-import socket
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -30,6 +26,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from tamiz.errors import StoreError
 from tamiz.lease import Hold, hold_lease
+from tamiz.local_files import AGAIN, explain, hold_lock, make_folders, sync_folder, walk_local
 from tamiz.objects import insist, is_url, open_url, upload
 
 if TYPE_CHECKING:
@@ -41,7 +38,6 @@ _ASIDE = ".aside-"
 _BUFFER_BYTES = 1 << 20  # Parquet pages reach us in pieces of a few KB; one system call per MiB
 _AHEAD_BYTES = 8 << 20  # read at once from a URL: a request takes as long as moving some MB
 _N_AT_ONCE = 128  # small objects fetched together
-_AGAIN = "then run the same command again: what was published stays valid"
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,7 @@ class Folder:
 
     def exists(self, path: str) -> bool:
         """True when `path` is published (a file) or is a folder."""
-        with _explain(self.locate(path), "look up"):
+        with explain(self.locate(path), "look up"):
             return bool(insist(lambda: self.fs.exists(self.locate(path))))
 
     def list(self, prefix: str = "") -> list[str]:
@@ -95,7 +91,7 @@ class Folder:
         if self.is_local:
             return {path: os.path.getsize(self.locate(path)) for path in self.list(prefix)}
         top = f"{self.root}/{prefix.rpartition('/')[0]}".rstrip("/")
-        with _explain(top, "list"):
+        with explain(top, "list"):
             found = insist(lambda: self.fs.find(top, detail=True))
         sizes = {name[len(self.root) :].lstrip("/"): int(facts["size"]) for name, facts in found.items()}
         return {path: sizes[path] for path in sorted(sizes) if path.startswith(prefix) and not _is_hidden(path)}
@@ -106,7 +102,7 @@ class Folder:
         A local file is pyarrow's own: its threads may still hold one when the process ends, and a file of Python's
         would then end it with an abort (seen once in some hundred runs of `tamiz verify`).
         """
-        with _explain(self.locate(path), "open"):
+        with explain(self.locate(path), "open"):
             if self.is_local:
                 return cast(BinaryIO, pa.OSFile(self.locate(path)))
             name = self.locate(path)
@@ -115,7 +111,7 @@ class Folder:
 
     def read_bytes(self, path: str) -> bytes:
         """The whole content."""
-        with _explain(self.locate(path), "read"):
+        with explain(self.locate(path), "read"):
             if self.is_local:
                 return Path(self.locate(path)).read_bytes()
             return cast(bytes, insist(lambda: self.fs.cat_file(self.locate(path))))
@@ -127,13 +123,13 @@ class Folder:
             return
         for start in range(0, len(paths), _N_AT_ONCE):
             names = [self.locate(path) for path in paths[start : start + _N_AT_ONCE]]
-            with _explain(f"{names[0]}...", "read"):
+            with explain(f"{names[0]}...", "read"):
                 found = insist(partial(self.fs.cat, names))
             yield from found.values() if isinstance(found, dict) else [found]
 
     def remove(self, path: str) -> None:
         """Remove a published file; one that does not exist is no error."""
-        with _explain(self.locate(path), "remove"), contextlib.suppress(FileNotFoundError):
+        with explain(self.locate(path), "remove"), contextlib.suppress(FileNotFoundError):
             insist(lambda: self.fs.rm_file(self.locate(path)))
 
     def publish(self, path: str) -> Aside:
@@ -152,17 +148,17 @@ class Folder:
     def check(self, output: Output) -> None:
         """Raise StoreError unless the file has the size and the SHA-256 of `output`; reads the whole file."""
         name = self.locate(output.path)
-        with _explain(name, "check"):
+        with explain(name, "check"):
             n_bytes = insist(lambda: self.fs.size(name))
             if n_bytes != output.n_bytes:
-                raise StoreError(f"{name}: {n_bytes} bytes, its record says {output.n_bytes}; remove it, {_AGAIN}")
+                raise StoreError(f"{name}: {n_bytes} bytes, its record says {output.n_bytes}; remove it, {AGAIN}")
             with self.open(output.path) as file:
                 seen = hashlib.sha256()
                 while piece := file.read(_BUFFER_BYTES):
                     seen.update(piece)
         if seen.hexdigest() != output.sha256:
             raise StoreError(
-                f"{name}: SHA-256 is {seen.hexdigest()}, its record says {output.sha256}; remove it, {_AGAIN}"
+                f"{name}: SHA-256 is {seen.hexdigest()}, its record says {output.sha256}; remove it, {AGAIN}"
             )
 
     def sweep(self) -> int:
@@ -175,41 +171,22 @@ class Folder:
         left = [path for path in self._walk("") if PurePosixPath(path).name.startswith(_ASIDE)]
         for path in left:
             name = f"{self.root}/{path}"
-            with _explain(name, "remove"), contextlib.suppress(FileNotFoundError):
+            with explain(name, "remove"), contextlib.suppress(FileNotFoundError):
                 self.fs.rm_file(name)
         return len(left)
 
-    @contextlib.contextmanager
-    def lock(self, name: str) -> Iterator[Hold]:
+    def lock(self, name: str) -> AbstractContextManager[Hold]:
         """Hold the exclusive lock `name` of this folder; StoreError with the other's host and pid when it is taken.
 
         The kernel frees it when the holder dies, however it dies; the file itself stays. A folder behind a URL has a
         lease, which runs out when it is not renewed: `Hold.check` tells a holder that it lost it.
         """
-        if not self.is_local:
-            with hold_lease(self.fs, self.root, name) as hold:
-                yield hold
-            return
-        path = f"{self.root}/.lock-{name}"
-        with _explain(path, "lock"):
-            _make_folders(self.root)
-            file = open(path, "a+b")  # noqa: SIM115 (closed below; "w" would wipe the holder's name)
-        with file:
-            with _explain(path, "lock"):
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    file.seek(0)
-                    raise StoreError(_describe_holder(self.root, file.read())) from None
-                file.truncate(0)
-                file.write(json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode())
-                file.flush()
-            yield Hold(self.root)
+        return hold_lock(self.root, name) if self.is_local else hold_lease(self.fs, self.root, name)
 
     def _walk(self, start: str) -> Iterator[str]:
         top = f"{self.root}/{start}" if start else self.root
-        with _explain(top, "list"):
-            for name in _walk_local(top) if self.is_local else insist(lambda: self.fs.find(top)):
+        with explain(top, "list"):
+            for name in walk_local(top) if self.is_local else insist(lambda: self.fs.find(top)):
                 yield name[len(self.root) :].lstrip("/")
 
 
@@ -233,9 +210,9 @@ class Aside(io.RawIOBase):
         self._digest = hashlib.sha256()
 
     def __enter__(self) -> Self:
-        with _explain(self._name, "create"):
+        with explain(self._name, "create"):
             if self._folder.is_local:
-                _make_folders(self._parent)
+                make_folders(self._parent)
                 self._file: BinaryIO = open(self._aside, "xb", buffering=_BUFFER_BYTES)
             else:  # without a name, so that a killed process leaves nothing
                 self._file = cast(BinaryIO, tempfile.TemporaryFile("wb", buffering=_BUFFER_BYTES))
@@ -251,7 +228,7 @@ class Aside(io.RawIOBase):
     def write(self, data: ReadableBuffer, /) -> int:
         """Append `data`; StoreError when the disk refuses."""
         view = memoryview(data)
-        with _explain(self._name, "write"):
+        with explain(self._name, "write"):
             self._file.write(view)
         self._digest.update(view)
         self._n_bytes += view.nbytes
@@ -271,17 +248,17 @@ class Aside(io.RawIOBase):
             raise
 
     def _commit(self) -> None:
-        with _explain(self._name, "publish"):
+        with explain(self._name, "publish"):
             self._file.flush()
             if self._folder.is_local:
                 os.fsync(self._file.fileno())
             n_bytes = os.fstat(self._file.fileno()).st_size
             if n_bytes != self._n_bytes:
-                raise StoreError(f"{self._name}: wrote {self._n_bytes} bytes, disk has {n_bytes}; check it, {_AGAIN}")
+                raise StoreError(f"{self._name}: wrote {self._n_bytes} bytes, disk has {n_bytes}; check it, {AGAIN}")
             if self._folder.is_local:
                 self._file.close()
                 os.replace(self._aside, self._name)
-                _sync_folder(self._parent)
+                sync_folder(self._parent)
             else:
                 upload(self._folder.fs, Path(self._aside), self._name, self._digest.hexdigest())
                 self._file.close()
@@ -298,77 +275,3 @@ class Aside(io.RawIOBase):
 
 def _is_hidden(path: str) -> bool:
     return any(part.startswith(".") for part in PurePosixPath(path).parts)
-
-
-def _walk_local(top: str) -> Iterator[str]:
-    """The files below `top`, none when it does not exist.
-
-    fsspec's own walk leaves out a whole folder when one of its files vanishes meanwhile, as aside files do.
-    """
-
-    def fail(error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError):
-            raise error
-
-    for folder, _, names in os.walk(top, onerror=fail):
-        for name in names:
-            yield f"{folder}/{name}"
-
-
-def _make_folders(path: str) -> None:
-    """Make `path` and its parents, each made durable in its own parent."""
-    made = []
-    while not os.path.isdir(path):
-        made.append(path)
-        path = os.path.dirname(path)
-    for folder in reversed(made):
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(folder)
-        _sync_folder(os.path.dirname(folder))
-
-
-def _sync_folder(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _describe_holder(root: str, record: bytes) -> str:
-    try:
-        holder = json.loads(record)
-        who = f"process {holder['pid']} on {holder['host']}"
-    except (ValueError, KeyError, TypeError):  # taken, but its name is not written yet
-        who = "another process"
-    return f"{root} is in use by {who}; wait for it or stop it, or choose another --run-dir"
-
-
-@contextlib.contextmanager
-def _explain(name: str, verb: str) -> Iterator[None]:
-    """Turn an OSError into a StoreError that names the path, the cause and what to do."""
-    try:
-        yield
-    except OSError as error:
-        raise StoreError(f"cannot {verb} {name}: {_name_cause(name, error)}") from error
-
-
-def _name_cause(name: str, error: OSError) -> str:
-    cause = error.strerror or str(error) or type(error).__name__
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"disk full{_measure_free(name)}; free space, {_AGAIN}"
-    if error.errno == errno.EROFS:
-        return f"the file system is read-only; make it writable or choose another --run-dir, {_AGAIN}"
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return f"permission denied; give this user access or choose another --run-dir, {_AGAIN}"
-    if isinstance(error, FileNotFoundError):  # fsspec raises it without an errno
-        return "no such file; it was removed after it was published, or belongs to another run directory"
-    return f"{cause}; put it right, {_AGAIN}"
-
-
-def _measure_free(name: str) -> str:
-    while name and not os.path.exists(name):
-        name = os.path.dirname(name)
-    with contextlib.suppress(OSError):
-        return f" ({shutil.disk_usage(name).free / 1e6:.0f} MB free)"
-    return ""
