@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -17,14 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tamiz.store import Folder
 from tests.cluster.conftest import BUCKET, ROOT, SECRET, Store, make_environment, put_proxy_before
+from tests.crawls import write_crawl
 
 TAMIZ = Path(sys.executable).with_name("tamiz")
-SAMPLE = ROOT / "src" / "tamiz" / "sample"
 FINEWEB_LIKE = ROOT.parent / "shared" / "data" / "fineweb-like"
 N_FILES = 6
 OBJECT_STORE_BYTES = 80 << 20
@@ -35,16 +33,7 @@ NODE = {"num_cpus": 1, "memory": 3 << 30, "object_store_memory": OBJECT_STORE_BY
 def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Parquet files: the sample's texts, each file with its words shuffled within sentences in its own way."""
     folder = tmp_path_factory.mktemp("crawl")
-    texts = [t for path in sorted(SAMPLE.glob("*.parquet")) for t in pq.read_table(path)["text"].to_pylist() if t]
-    for number in range(N_FILES):
-        rng = random.Random(number % 4)  # the last two files are copies of the first two
-        shuffled = []
-        for text in texts:
-            words = text.split(" ")
-            for at in range(0, len(words) - 6, 6):
-                words[at : at + 5] = rng.sample(words[at : at + 5], 5)
-            shuffled.append(" ".join(words))
-        pq.write_table(pa.table({"text": shuffled}), folder / f"{number}.parquet", row_group_size=50)
+    write_crawl(folder, (number % 4 for number in range(N_FILES)))  # the last two files are copies of the first two
     return folder
 
 

@@ -11,14 +11,13 @@ import sys
 import time
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
+from tests.crawls import read_sample, shuffle_words
 from tests.robustness.cases import PACK
 from tests.run.test_build import ROOT, hash_corpus, run_tamiz
 
 N_KILLS = 20
-SAMPLE = ROOT / "src" / "tamiz" / "sample"
 
 # The command line has no key for the size of parts, which is a constant: this is `tamiz build` with small ones.
 DRIVER = """
@@ -40,20 +39,8 @@ if __name__ == "__main__":
 @pytest.fixture(scope="module", params=["gz", "zst"])
 def stream(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sample's texts fifteen times, their words shuffled within sentences, in one packed file."""
-    texts = [
-        t
-        for path in sorted(SAMPLE.glob("*.parquet"))
-        for t in pq.read_table(path)["text"].to_pylist()
-        if t and t.strip()
-    ]
-    rng = random.Random(5)
-    lines = []
-    for _ in range(15):
-        for text in texts:
-            words = text.split(" ")
-            for at in range(0, len(words) - 6, 6):
-                words[at : at + 5] = rng.sample(words[at : at + 5], 5)
-            lines.append(json.dumps({"text": " ".join(words)}).encode() + b"\n")
+    texts, rng = read_sample(), random.Random(5)
+    lines = [json.dumps({"text": text}).encode() + b"\n" for _ in range(15) for text in shuffle_words(texts, rng)]
     path = tmp_path_factory.mktemp(request.param) / f"all.jsonl.{request.param}"
     path.write_bytes(PACK[request.param](b"".join(lines)))
     return path

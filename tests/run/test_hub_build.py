@@ -7,7 +7,6 @@ import re
 import shutil
 import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,18 +17,6 @@ from tests.run.hub_builds import Builds, find_seconds, hash_shards, lay_out, wri
 
 RANGES = "GET .*parquet"
 LISTING = "^(GET|POST) /api/"
-
-
-@pytest.fixture(scope="module")
-def running_hub() -> Iterator[HubServer]:
-    with HubServer() as hub:
-        yield hub
-
-
-@pytest.fixture
-def hub(running_hub: HubServer) -> HubServer:
-    running_hub.forget()
-    return running_hub
 
 
 @pytest.fixture(scope="module")

@@ -9,31 +9,19 @@ import subprocess
 import time
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
+from tests.crawls import write_crawl
 from tests.run.test_build import ROOT, TAMIZ, hash_corpus, run_tamiz
 
 N_FILES, N_KILLS = 8, 5
-SAMPLE = ROOT / "src" / "tamiz" / "sample"
 
 
 @pytest.fixture(scope="module")
 def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Eight Parquet files: the sample's texts, each file with its words shuffled within sentences in its own way."""
     folder = tmp_path_factory.mktemp("crawl")
-    texts = [t for path in sorted(SAMPLE.glob("*.parquet")) for t in pq.read_table(path)["text"].to_pylist()]
-    texts = [text for text in texts if text and text.strip()]
-    for number in range(N_FILES):
-        rng = random.Random(number)
-        shuffled = []
-        for text in texts:
-            words = text.split(" ")
-            for at in range(0, len(words) - 6, 6):
-                words[at : at + 5] = rng.sample(words[at : at + 5], 5)
-            shuffled.append(" ".join(words))
-        pq.write_table(pa.table({"text": shuffled}), folder / f"{number}.parquet", row_group_size=50)
+    write_crawl(folder, range(N_FILES))
     return folder
 
 

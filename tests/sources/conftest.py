@@ -1,4 +1,4 @@
-"""The Hub of these tests and a client of it, one each for all of them: starting a client takes a second."""
+"""A client of the tests' Hub, one for all of them: starting it takes a second."""
 
 from __future__ import annotations
 
@@ -7,18 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests.hub_server import HubClient, HubServer
-
-
-@pytest.fixture(scope="session")
-def running_hub() -> Iterator[HubServer]:
-    with HubServer() as hub:
-        yield hub
-
-
-@pytest.fixture
-def hub(running_hub: HubServer) -> HubServer:
-    running_hub.forget()
-    return running_hub
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from tamiz.measure.chars import freeze
-from tamiz.measure.words import IS_PUNCT, IS_SENTENCE_END, Words, cross_gap
+from tamiz.measure.words import Words, cross_to_word
 from tamiz.schema import I32, I64, U8
 
 
@@ -49,13 +49,8 @@ def _count(
                 w += 1
             first, i, count, has_ended = w, line_starts[line], 1, False
             while w < last and starts[w] < line_stops[line]:
-                added, has_ended = cross_gap(data, i, starts[w], has_ended)
+                added, has_ended = cross_to_word(data, i, starts[w], flags[w], has_ended)
                 count += added
-                if flags[w] & IS_SENTENCE_END:
-                    has_ended = True
-                elif has_ended and not flags[w] & IS_PUNCT:
-                    count += 1
-                    has_ended = False
                 i = starts[w] + lengths[w]
                 w += 1
             n_words[d] += w - first

@@ -40,7 +40,7 @@ __all__ = [
     "STOP_WORDS",
     "Words",
     "count_sentences",
-    "cross_gap",
+    "cross_to_word",
     "scan_words",
 ]
 
@@ -254,16 +254,23 @@ def _count_documents(
             continue
         count, has_ended, i = 1, False, offsets[d]
         for w in range(doc_offsets[d], doc_offsets[d + 1]):
-            added, has_ended = cross_gap(data, i, starts[w], has_ended)
+            added, has_ended = cross_to_word(data, i, starts[w], flags[w], has_ended)
             count += added
-            if flags[w] & IS_SENTENCE_END:
-                has_ended = True
-            elif has_ended and not flags[w] & IS_PUNCT:
-                count += 1
-                has_ended = False
             i = starts[w] + lengths[w]
         added, has_ended = cross_gap(data, i, offsets[d + 1], has_ended)
         counts[d] = count + added
+
+
+@njit(cache=True, nogil=True)
+def cross_to_word(data: U8, i: int, start: int, flag: int, has_ended: bool) -> tuple[int, bool]:
+    """cross_gap from `i` to the word at `start`, and over that word."""
+    added, has_ended = cross_gap(data, i, start, has_ended)
+    if flag & IS_SENTENCE_END:
+        has_ended = True
+    elif has_ended and not flag & IS_PUNCT:
+        added += 1
+        has_ended = False
+    return added, has_ended
 
 
 @njit(cache=True, nogil=True)

@@ -27,8 +27,8 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class ParquetSource:
-    """Parquet files: `paths` are files, folders or patterns; only records that satisfy every bound of `where` are read.
+class FileSource:
+    """Files: `paths` are files, folders or patterns; only records that satisfy every bound of `where` are read.
 
     `limit` is a number of documents that satisfy `where`, taken in the order of the files.
     """
@@ -40,20 +40,17 @@ class ParquetSource:
     limit: int | None = None
 
 
-@dataclass(frozen=True)
-class JsonlSource:
-    """Files of one JSON object per line: .jsonl, .json or .ndjson, plain or with .gz or .zst; as ParquetSource else."""
+class ParquetSource(FileSource):
+    """Parquet files."""
 
-    name: str
-    paths: tuple[str, ...]
-    text_column: str = "text"
-    where: Mapping[str, Bound] = field(default_factory=dict)
-    limit: int | None = None
+
+class JsonlSource(FileSource):
+    """Files of one JSON object per line: .jsonl, .json or .ndjson, plain or with .gz or .zst."""
 
 
 @dataclass(frozen=True)
 class HubSource:
-    """One split of one subset of a dataset of the Hugging Face Hub, Parquet or JSONL; as ParquetSource else.
+    """One split of one subset of a dataset of the Hugging Face Hub, Parquet or JSONL; as FileSource else.
 
     `subset` None is the dataset's default one; `revision` (branch, tag or commit) None is its main branch, pinned to
     the commit it has when listed.
