@@ -199,6 +199,22 @@ def find_workers() -> list[int]:
     return found
 
 
+def pause_workers() -> list[int]:
+    """Stop the processes that work a Ray task, at least one."""
+    while not (workers := find_workers()):
+        time.sleep(0.01)
+    for worker in workers:
+        os.kill(worker, signal.SIGSTOP)
+    return workers
+
+
+def go_on(workers: list[int]) -> None:
+    """Of those that are still there."""
+    for worker in workers:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGCONT)
+
+
 def drain(driver: subprocess.Popen[str]) -> tuple[int, str]:
     _, errors = driver.communicate(timeout=900)
     return driver.returncode, errors
@@ -252,8 +268,11 @@ def test_an_interrupted_driver_says_so_and_goes_on(crawl_url: str, local: dict[s
     command = make_command(crawl_url, run_dir, *use_ray(nodes))
     with start(command, dict(os.environ)) as driver:
         wait_for(driver, run_dir, "sift", 1)
+        workers = pause_workers()  # so that the driver waits for them when the signal comes
+        time.sleep(1)
         driver.terminate()
         code, errors = drain(driver)
+        go_on(workers)
     assert code == 130, errors
     assert "the same command goes on" in errors
     finish(command, dict(os.environ))
@@ -265,13 +284,9 @@ def test_a_second_driver_is_refused_while_the_first_lives(crawl_url: str, local:
     command = make_command(crawl_url, run_dir, *use_ray(nodes))
     with start(command, dict(os.environ)) as first:
         wait_for(first, run_dir, "sift", 1)
-        while not (workers := find_workers()):
-            time.sleep(0.01)
-        for worker in workers:  # so that the first is not done before the second has looked
-            os.kill(worker, signal.SIGSTOP)
+        workers = pause_workers()  # so that the first is not done before the second has looked
         second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
-        for worker in workers:
-            os.kill(worker, signal.SIGCONT)
+        go_on(workers)
         code, errors = drain(first)
     assert second.returncode == 1
     assert f"in use by process {first.pid} on {os.uname().nodename}" in second.stderr

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from tamiz.errors import ConfigError, RunError, TamizError
+from tamiz.errors import ConfigError, InterruptedRunError, RunError, TamizError
 from tamiz.run.engine import MEMORY_BYTES, ONE_THREAD, R, Report, U, Work
 
 RETRIES = 5  # times a unit may lose its worker or node before the run stops; spot machines take some of them
@@ -71,7 +71,8 @@ class RayEngine:
                 self._running[task.remote(self._environment, pickle.dumps((work, unit)))] = unit
             if not self._running:
                 return
-            ready, _ = self._ray.wait(list(self._running), timeout=_POLL_SECONDS)
+            with _uncover_interrupt():
+                ready, _ = self._ray.wait(list(self._running), timeout=_POLL_SECONDS)
             report(0, 0, 0)  # a sign of life, however long units take
             for ref in ready:
                 unit = self._running.pop(ref)
@@ -114,7 +115,8 @@ class RayEngine:
 
     def _fetch(self, ref: Any, unit: object) -> _Ended:
         try:
-            ended: _Ended = self._ray.get(ref)
+            with _uncover_interrupt():
+                ended: _Ended = self._ray.get(ref)
         except self._ray.exceptions.RayError as error:
             raise RunError(
                 f"{unit}: its worker or node died {RETRIES + 1} times ({type(error).__name__}: out of memory, a crash "
@@ -122,6 +124,17 @@ class RayEngine:
                 "memory or take this split out, then run again"
             ) from error
         return ended
+
+
+@contextlib.contextmanager
+def _uncover_interrupt() -> Iterator[None]:
+    """What a signal raises inside Ray's compiled calls comes out of them as the cause of a SystemError."""
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__, InterruptedRunError):
+            raise error.__cause__ from None
+        raise
 
 
 def _connect(ray: Any, address: str, n_workers: int | None) -> None:
