@@ -34,8 +34,10 @@ check: env ## ruff, mypy --strict, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench-dedup: env ## measure dedup: 1, 10 and 50 million documents (25 GB of disk, 20 minutes), and its quality
+bench-dedup: env ## measure dedup: 1, 10 and 50 million documents (25 GB of disk, 10 minutes), and its quality
 	$(BIN)/python -m benchmarks.dedup_scale
+	$(BIN)/python -m benchmarks.dedup_scale 1 --older 10
+	$(BIN)/python -m benchmarks.dedup_scale 1 10 --false-positives 0.0001
 	$(BIN)/python -m benchmarks.dedup_quality
 	$(BIN)/python -m benchmarks.dedup_draws
 

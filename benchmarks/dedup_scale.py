@@ -1,10 +1,12 @@
 """Dedup of 1, 10 and 50 million documents from their band files on: time, memory, disk, and recall of planted copies.
 
-    python -m benchmarks.dedup_scale [MILLIONS ...] [--memory 2GB] [--workers 2] [--folder DIR]
+    python -m benchmarks.dedup_scale [MILLIONS ...] [--older MILLIONS] [--false-positives 0.0001] [--memory 2000000000]
 
 The band files hold what sift would publish: random keys, and planted copies that share some bands or the exact hash
 with an earlier document (a fifth of the documents, one bucket in a hundred of a thousand copies). Everything behind
-them is the product: the units, the worker processes, the published tables.
+them is the product: the units, the worker processes, the published tables. With --older the first documents are of an
+older run, which this one is built against; with --false-positives keys are compared by Bloom filters, and what is
+removed besides the planted copies is their error.
 """
 
 from __future__ import annotations
@@ -85,8 +87,8 @@ def plant(part: int, n: int) -> Planted:
     return Planted(keys, copies)
 
 
-def write_parts(folder: Path, n_documents: int) -> list[KeptPart]:
-    """The band files, and KEPT files with the one column that dedup reads of them."""
+def write_parts(folder: Path, n_documents: int, n_older: int) -> list[KeptPart]:
+    """The band files, and KEPT files with the one column that dedup reads of them; the first are of an older run."""
     parts = []
     for number in range(-(-n_documents // PART_DOCUMENTS)):
         n = min(PART_DOCUMENTS, n_documents - number * PART_DOCUMENTS)
@@ -102,7 +104,8 @@ def write_parts(folder: Path, n_documents: int) -> list[KeptPart]:
         table = pa.Table.from_arrays(columns, schema=make_bands_schema(SHAPE.bands))
         pq.write_table(table, folder / f"{name}.bands.parquet", compression="zstd", row_group_size=PART_DOCUMENTS)
         pq.write_table(pa.table({"n_bytes": np.full(n, 3000, dtype=np.int64)}), folder / f"{name}.kept.parquet")
-        parts.append(KeptPart(name, "made", f"{name}.kept.parquet", f"{name}.bands.parquet", "", n, 3000 * n))
+        run = str(folder) if number * PART_DOCUMENTS < n_older else None
+        parts.append(KeptPart(name, "made", f"{name}.kept.parquet", f"{name}.bands.parquet", "", n, 3000 * n, run))
     return parts
 
 
@@ -115,6 +118,8 @@ def check_planted(folder: Path, parts: list[KeptPart]) -> tuple[int, int, int]:
         table = file.read_row_group(group, columns=["part", "row"])
         rows.setdefault(table["part"][0].as_py(), []).append(table["row"].to_numpy())
     for number, part in enumerate(parts):
+        if part.run is not None:
+            continue
         copies = plant(number, part.n_kept).copies
         removed = np.concatenate([np.zeros(0, dtype=np.int64), *rows.get(part.name, [])])
         hits = len(np.intersect1d(copies, removed))
@@ -164,11 +169,15 @@ def work_watched(task: tuple[Callable[[Any, Report], Done], Any], report: Report
     return work(unit, report), read_peak()
 
 
-def measure_size(folder: Path, n_documents: int, memory: int, workers: int) -> Measured:
+def measure_size(
+    folder: Path, n_documents: int, n_older: int, memory: int, workers: int, false_positives: float | None
+) -> Measured:
     """Write the band files, then time everything that comes after them."""
-    parts = write_parts(folder, n_documents)
+    parts = write_parts(folder, n_documents + n_older, n_older)
     bands_bytes = sum(path.stat().st_size for path in folder.glob("*.bands.parquet"))
-    settings = DedupSettings(True, SHAPE, "run", Preference(), (), False, None, SHAPE.threshold, memory, 0, 0)
+    settings = DedupSettings(
+        True, SHAPE, "run", Preference(), (), False, false_positives, SHAPE.threshold, memory, 0, 0
+    )  # fmt: skip
     engine = LocalEngine(workers)
     (folder / "dedup").mkdir()
     watch = _Watch(folder / "dedup")
@@ -205,6 +214,8 @@ def main() -> None:
     """Print one row per size."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("millions", nargs="*", type=float, default=[1, 10, 50])
+    parser.add_argument("--older", type=float, default=0.0, help="millions of documents of an older run")
+    parser.add_argument("--false-positives", type=float, help="by Bloom filters: the share they may take for copies")
     parser.add_argument("--memory", type=int, default=2_000_000_000, help="bytes of a worker")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--folder", help="where the files lie meanwhile [default: the system's]")
@@ -213,9 +224,10 @@ def main() -> None:
     for millions in arguments.millions:
         folder = Path(tempfile.mkdtemp(dir=arguments.folder))
         try:
-            n = int(millions * 1e6)
-            print(f"{n:,} documents: {forecast_dedup(n, 1 + SHAPE.bands, arguments.memory)}", flush=True)
-            rows.append(measure_size(folder, n, arguments.memory, arguments.workers))
+            n, older = int(millions * 1e6), int(arguments.older * 1e6)
+            print(f"{n:,} documents: {forecast_dedup(n + older, 1 + SHAPE.bands, arguments.memory)}", flush=True)
+            size = measure_size(folder, n, older, arguments.memory, arguments.workers, arguments.false_positives)
+            rows.append(size)
         finally:
             shutil.rmtree(folder)
     print(f"{'documents':>12}{'wall s':>8}{'CPU s':>8}{'us/doc':>8}{'worker MB':>11}{'driver MB':>11}"

@@ -28,6 +28,7 @@ from tamiz.run.layout import KeptPart, Layout, bound_memory, forecast_dedup, mak
 from tamiz.run.ledger import Done, read_done
 from tamiz.run.merge import HeadUnit, MergeUnit, list_files, merge_group, name_heads
 from tamiz.run.partition import PartitionUnit, partition_keys
+from tamiz.run.sieve import SieveUnit, publish_sieve
 from tamiz.run.sift import list_kept
 from tamiz.run.trust import TrustUnit
 from tamiz.store import Folder
@@ -78,10 +79,9 @@ def work_through(
         _meet(folder, place, work, settings, layout, dumps, run_units, report)
         return
     root, groups, bounds = folder.url, layout.groups, layout.bounds
-    cuts = [
-        PartitionUnit(root, work, group, settings.columns, layout.n_ranges, dumps, settings.preference)
-        for group in groups
-    ]
+    sieves = _make_sieves(root, work, settings, layout, run_units, report)
+    common = (settings.columns, layout.n_ranges, dumps, settings.preference)
+    cuts = [PartitionUnit(root, work, group, *common, () if group.is_own else sieves) for group in groups]
     keys = run_units(work, partition_keys, cuts, report)
     depth = DEPTH if settings.is_verified else 1
     ranges = plan_bands(root, work, layout, keys, settings.columns, settings.scope, depth)
@@ -99,6 +99,18 @@ def work_through(
     heads = run_units(work, name_heads, named, report)
     steps = read_done(folder, work).values()
     finish_dedup(folder, place, settings, layout, bands, [*scopes, *merged], heads, steps)
+
+
+def _make_sieves(
+    root: str, work: str, settings: DedupSettings, layout: Layout, run_units: RunUnits, report: Report
+) -> tuple[str, ...]:
+    """For each column the bitmap of this run's keys; none when there is no older run to look through."""
+    if not layout.n_older:
+        return ()
+    own = tuple(group for group in layout.groups if group.is_own)
+    bytes_max = settings.memory // 8
+    units = [SieveUnit(root, work, column, own, bytes_max) for column in settings.columns]
+    return list_files(run_units(work, publish_sieve, units, report), "sieve")
 
 
 def _meet(

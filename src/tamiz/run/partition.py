@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tamiz.dedup.duplicates import order_floats
+from tamiz.dedup.sieve import match_keys
 from tamiz.run.engine import Report
 from tamiz.run.layout import Group, KeptPart
 from tamiz.run.ledger import Done, record_done
@@ -39,7 +40,8 @@ class Preference:
 
 @dataclass(frozen=True)
 class PartitionUnit:
-    """Cut the keys of `columns` of one group into `n_ranges` ranges. `dumps`: the run's, numbered by their place."""
+    """Cut the keys of `columns` of one group into `n_ranges` ranges. `dumps`: the run's, numbered by their place.
+    `sieves`: of an older run's group, for each column the bitmap of the keys that count; others are left out."""
 
     folder: str
     place: str
@@ -48,6 +50,7 @@ class PartitionUnit:
     n_ranges: int
     dumps: tuple[str, ...]
     preference: Preference
+    sieves: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -119,6 +122,10 @@ def _cut_column(
     folder: Folder, unit: PartitionUnit, column: str, extras: dict[str, npt.NDArray[np.generic]], schema: pa.Schema
 ) -> Iterator[pa.Table]:
     keys, rows = read_keys(folder, unit.group.parts, column)
+    if unit.sieves:
+        path = unit.sieves[unit.columns.index(column)]
+        known = match_keys(np.frombuffer(folder.read_bytes(path), dtype=np.uint64), keys)
+        keys, rows = keys[known], rows[known]
     if unit.n_ranges > 1:
         shift = np.uint64(64 - (unit.n_ranges.bit_length() - 1))
         ranges = (keys >> shift).astype(np.uint16 if unit.n_ranges <= 1 << 16 else np.uint32)
