@@ -1,6 +1,6 @@
 """A worker for what may end its process: the plan has the footers of Parquet files read there.
 
-pyarrow 26 ends its process at some flipped bits of a footer, one in some hundred; the driver must outlive them.
+pyarrow 26 ends its process at one in a thousand flipped bits of a footer; the driver must outlive them.
 """
 
 from __future__ import annotations
