@@ -10,9 +10,11 @@ import socket
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BUCKET = "bucket"
 SECRET = "s3cr3t-4242-never-shown"
 NEEDED = ("ray", "s3fs", "moto")
+OBJECT_STORE_BYTES = 80 << 20
+NODE = {"num_cpus": 1, "memory": 3 << 30, "object_store_memory": OBJECT_STORE_BYTES}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -105,3 +109,40 @@ def put_proxy_before(store: Store, share: float, seed: int, log: Path) -> Iterat
 def make_environment(store: Store) -> dict[str, str]:
     """For a command: this process's environment with the store's over it."""
     return {**os.environ, **store.environment}
+
+
+class Nodes:
+    """A Ray cluster of three nodes on this machine."""
+
+    def __init__(self) -> None:
+        from ray.cluster_utils import Cluster
+
+        self.cluster: Any = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+        self.others = [self.cluster.add_node(**NODE) for _ in range(2)]
+
+    @property
+    def address(self) -> str:
+        address: str = self.cluster.address
+        return address
+
+    def kill_one(self) -> None:
+        """Take a node away, workers and all, as a spot machine goes."""
+        self.cluster.remove_node(self.others.pop(), allow_graceful=False)
+
+    def refill(self) -> None:
+        while len(self.others) < 2:
+            self.others.append(self.cluster.add_node(**NODE))
+
+    def close(self) -> None:
+        self.cluster.shutdown()
+
+
+@pytest.fixture(scope="session")
+def nodes(store: Store) -> Iterator[Nodes]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)  # Ray leaves its log files to the garbage collector
+            nodes = Nodes()
+        yield nodes
+        nodes.close()

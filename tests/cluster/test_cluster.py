@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import signal
 import subprocess
-import sys
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from tamiz.store import Folder
-from tests.cluster.conftest import BUCKET, ROOT, SECRET, Store, make_environment, put_proxy_before
+from tests.cluster.conftest import BUCKET, ROOT, SECRET, Nodes, Store, make_environment, put_proxy_before
+from tests.cluster.drivers import TAMIZ, check_books, finish, hash_corpus, use_ray
 from tests.crawls import write_crawl
 
-TAMIZ = Path(sys.executable).with_name("tamiz")
 FINEWEB_LIKE = ROOT.parent / "shared" / "data" / "fineweb-like"
 N_FILES = 6
-OBJECT_STORE_BYTES = 80 << 20
-NODE = {"num_cpus": 1, "memory": 3 << 30, "object_store_memory": OBJECT_STORE_BYTES}
 
 
 @pytest.fixture(scope="session")
@@ -54,12 +48,6 @@ def make_command(source: str, run_dir: str, *options: str) -> list[str]:
     ]  # fmt: skip
 
 
-def hash_corpus(run_dir: str) -> dict[str, str]:
-    """SHA-256 of every file of the corpus: shards, manifest and card."""
-    folder = Folder(run_dir)
-    return {path: hashlib.sha256(folder.read_bytes(path)).hexdigest() for path in folder.list("corpus/")}
-
-
 @pytest.fixture(scope="session")
 def local(crawl_url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The corpus that the local engine makes in a local folder."""
@@ -70,43 +58,6 @@ def local(crawl_url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     return hashes
 
 
-class Nodes:
-    """A Ray cluster of three nodes on this machine."""
-
-    def __init__(self) -> None:
-        from ray.cluster_utils import Cluster
-
-        self.cluster: Any = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
-        self.others = [self.cluster.add_node(**NODE) for _ in range(2)]
-
-    @property
-    def address(self) -> str:
-        address: str = self.cluster.address
-        return address
-
-    def kill_one(self) -> None:
-        """Take a node away, workers and all, as a spot machine goes."""
-        self.cluster.remove_node(self.others.pop(), allow_graceful=False)
-
-    def refill(self) -> None:
-        while len(self.others) < 2:
-            self.others.append(self.cluster.add_node(**NODE))
-
-    def close(self) -> None:
-        self.cluster.shutdown()
-
-
-@pytest.fixture(scope="session")
-def nodes(store: Store) -> Iterator[Nodes]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)  # Ray leaves its log files to the garbage collector
-            nodes = Nodes()
-        yield nodes
-        nodes.close()
-
-
 @contextlib.contextmanager
 def start(command: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
@@ -115,27 +66,6 @@ def start(command: list[str], environment: dict[str, str]) -> Iterator[subproces
     finally:
         process.kill()
         process.communicate()
-
-
-def finish(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, done.stderr
-    return done
-
-
-def use_ray(nodes: Nodes) -> list[str]:
-    return ["--engine", "ray", "--address", nodes.address]
-
-
-def check_books(run_dir: str) -> dict[str, Any]:
-    """The summary balances, verify finds nothing, and no shard is there that the manifest does not name."""
-    folder = Folder(run_dir)
-    summary: dict[str, Any] = json.loads(folder.read_bytes("report/summary.json"))
-    documents = summary["documents"]
-    assert documents["read"] == sum(count for outcome, count in documents.items() if outcome != "read")
-    verified = finish([str(TAMIZ), "verify", run_dir], dict(os.environ))
-    assert verified.stdout.startswith("ok:"), verified.stdout
-    return summary
 
 
 def test_three_nodes_over_s3_make_the_bytes_of_one_machine(crawl_url: str, local: dict[str, str], nodes: Nodes) -> None:
