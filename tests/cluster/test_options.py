@@ -15,7 +15,6 @@ import yaml
 from tamiz.store import Folder
 from tests.cluster.conftest import BUCKET, Nodes
 from tests.cluster.drivers import TAMIZ, check_books, finish, hash_corpus, use_ray
-from tests.robustness.cases import PROSE
 from tests.robustness.pages import LAYOUT, make_response
 from tests.run.test_against import make_texts, write_source
 
@@ -34,7 +33,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory, nodes: Nodes) -> Path:
         texts = [f"A banner that is on pages.\n{text}" for text in make_texts(ord(source) // 2, 90)]
         dumps = [random.Random(i).choice(["CC-1", "CC-2"]) for i in range(len(texts))]
         write_source(folder, source, texts, dumps)
-    pages = [LAYOUT % b"".join(b"<p>%s %d %d</p>" % (PROSE.encode() * 3, i, k) for k in range(5)) for i in range(30)]
+    pages = [LAYOUT % (b"<p>%s.</p>" % text.encode()) for text in make_texts(7, 30)]
     (folder / "web").mkdir()
     (folder / "web" / "0.warc.gz").write_bytes(
         b"".join(gzip.compress(make_response(i, p)) for i, p in enumerate(pages))
