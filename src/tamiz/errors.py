@@ -5,6 +5,7 @@
     ├── RunError                  exit 1: the run stopped; the message names split, position and cause
     │   ├── SourceError           a source cannot be listed or read
     │   │   └── DamageError       one file of it cannot, and never will: quarantined when there are others
+    │   ├── WorkerDiedError       a unit ended every worker that tried it
     │   ├── StoreError            an output cannot be written or read back (disk full, permissions, checksum)
     │   └── BalanceError          the books do not balance: a defect of tamiz, never of the input
     └── SchemaError               a batch breaks the contract of its boundary: a defect of tamiz
@@ -35,6 +36,14 @@ class SourceError(RunError):
 
 class DamageError(SourceError):
     """What a file holds cannot be read, whoever reads it; the other files of its source can."""
+
+
+class WorkerDiedError(RunError):
+    """A unit ended every worker that tried it; `exit_codes` of these, negative for a signal."""
+
+    def __init__(self, message: str, exit_codes: tuple[int | None, ...]) -> None:
+        super().__init__(message)
+        self.exit_codes = exit_codes
 
 
 class StoreError(RunError):

@@ -27,10 +27,15 @@ _RENEWALS = 3  # in that time
 _log = logging.getLogger(__name__)
 
 
+def read_clock() -> float:
+    """Seconds that go on while this process is stopped or, on Linux, the machine sleeps."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class Hold:
     """A lock or lease on `place` that is held; `check` raises StoreError once it is lost.
 
-    until   when a lease runs out if it is not renewed, in seconds of time.monotonic; None for a lock, which does not
+    until   when a lease runs out if it is not renewed, in seconds of `read_clock`; None for a lock, which does not
     lost    why it is lost, None while it is not known to be
     """
 
@@ -41,7 +46,7 @@ class Hold:
 
     def check(self) -> None:
         """Raise StoreError when another took the folder over, or may have: this process was stopped or cut off."""
-        if self.until is not None and time.monotonic() > self.until and not self.lost:
+        if self.until is not None and read_clock() > self.until and not self.lost:
             self.lost = (
                 f"{self.place}: this process did not renew its lease for {LEASE_SECONDS:.0f} s (was it paused?), so "
                 "that another may have taken the run over; run the same command again"
@@ -76,10 +81,10 @@ def hold_lease(fs: Any, root: str, name: str) -> Iterator[Hold]:
 
 
 def _acquire(fs: Any, root: str, name: str) -> tuple[_Lease, float]:
-    """The lease, and a time of time.monotonic at which it was not yet made."""
+    """The lease, and a time of `read_clock` at which it was not yet made."""
     first_seen: datetime | None = None
     while True:
-        started = time.monotonic()
+        started = read_clock()
         try:
             own, rival = _try_once(fs, root, name)
         except OSError as error:
@@ -130,7 +135,7 @@ def _find_rival(leases: dict[int, _Lease], own: _Lease) -> _Lease | None:
 def _renew(fs: Any, root: str, name: str, own: _Lease, hold: Hold, ended: threading.Event) -> None:
     """Until `ended`: put the lease again, or tell that it is lost."""
     while not ended.wait(LEASE_SECONDS / _RENEWALS):
-        started = time.monotonic()
+        started = read_clock()
         try:
             leases = _list_leases(fs, root, name)
             if own.generation not in leases or _find_rival(leases, own):
@@ -139,7 +144,7 @@ def _renew(fs: Any, root: str, name: str, own: _Lease, hold: Hold, ended: thread
             fs.pipe_file(own.path, fs.cat_file(own.path))
             hold.until = started + LEASE_SECONDS
         except Exception as error:  # out of reach for now: the lease lasts a while
-            if hold.until is not None and time.monotonic() > hold.until:
+            if hold.until is not None and read_clock() > hold.until:
                 hold.lost = f"{root}: the store is out of reach ({error}); then run the same command again"
                 return
 

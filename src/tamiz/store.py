@@ -100,7 +100,7 @@ class Folder:
         """Open for reading; StoreError when it does not exist or cannot be opened.
 
         A local file is pyarrow's own: its threads may still hold one when the process ends, and a file of Python's
-        would then end it with an abort (seen once in some hundred runs of `tamiz verify`).
+        would then end it with an abort (seen once in some dozens of runs of `tamiz verify`).
         """
         with explain(self.locate(path), "open"):
             if self.is_local:

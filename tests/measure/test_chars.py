@@ -99,6 +99,7 @@ def test_spacy_classes_are_spacys() -> None:
     assert members(chars.BEFORE_STOP) == before_stop
 
 
+@needs_unicode_14
 def test_folds_are_lower_nfd_without_marks() -> None:
     table: Any = load_folds()
     folded, starts = members(chars.FOLDS), table["starts"]
@@ -123,6 +124,7 @@ def decode_all(table: Chars, data: chars.U8) -> tuple[list[int], list[int]]:
     return points, flags
 
 
+@needs_unicode_14
 @given(st.text())
 def test_decoding_is_pythons(text: str) -> None:
     table = load_chars()

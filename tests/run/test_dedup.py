@@ -77,13 +77,20 @@ def write_parts(folder: Path, documents: list[Document], n_parts: int = 5) -> li
 
 
 def dedup(
-    folder: Path, parts: list[KeptPart], settings: DedupSettings, n_sorted: int, n_grouped: int
+    folder: Path,
+    parts: list[KeptPart],
+    settings: DedupSettings,
+    n_sorted: int,
+    n_grouped: int,
+    is_resumed: bool = False,
 ) -> tuple[pa.Table, pa.Table]:
+    """`is_resumed`: units that have a record are not worked again."""
     layout = cut_layout(parts, n_sorted, n_grouped)
 
     def run_units(place: str, work: Callable[[Any, Report], Done], units: Iterable[Any], report: Report) -> list[Done]:
         """Each record as a resumed run sees it: read back."""
-        names = [(work(unit, report), unit.name)[1] for unit in units]
+        there = read_done(Folder(folder), place) if is_resumed else {}
+        names = [unit.name if unit.name in there else work(unit, report).unit for unit in units]
         done = read_done(Folder(folder), place)
         return [done[name] for name in names]
 
@@ -199,6 +206,66 @@ def test_the_copies_of_a_run_without_older_ones_sum_to_its_duplicates(tmp_path: 
     duplicates, copies = dedup(tmp_path, write_parts(tmp_path, documents), SETTINGS, 90, 120)
     assert len(duplicates) > 100
     assert sum(copies["n_copies"].to_pylist()) == len(duplicates)
+
+
+@pytest.mark.parametrize(("n_older", "before", "after"), [(0, 310, 410), (1, 310, 250)])
+def test_a_run_that_goes_on_with_another_memory_has_the_same_duplicates(
+    tmp_path: Path, n_older: int, before: int, after: int
+) -> None:
+    """Both layouts have as many groups and ranges, but other groups."""
+    rng = np.random.default_rng(4)
+    documents = [
+        Document(int(p), int(e), tuple(b), 1, None)
+        for p, e, b in zip(
+            rng.integers(0, 5, 500), rng.integers(0, 400, 500), rng.integers(0, 200, (500, 3)).tolist(), strict=True
+        )
+    ]
+    parts = write_parts(tmp_path, documents)
+    parts = [replace(part, run=str(tmp_path)) if i < n_older else part for i, part in enumerate(parts)]
+    layouts = [cut_layout(parts, 90, n) for n in (before, after)]
+    assert len({(layout.n_ranges, len(layout.groups)) for layout in layouts}) == 1
+    assert layouts[0].bounds != layouts[1].bounds
+    expected, _ = dedup(tmp_path, parts, SETTINGS, 90, after)
+    for path in tmp_path.glob("dedup/**/*.*"):
+        path.unlink()
+
+    def stop_after_keys(
+        place: str, work: Callable[[Any, Report], Done], units: Iterable[Any], report: Report
+    ) -> list[Done]:
+        done = [work(unit, report) for unit in units]
+        if work.__name__ == "partition_keys":
+            raise KeyboardInterrupt
+        return done
+
+    with pytest.raises(KeyboardInterrupt):
+        work_through(Folder(tmp_path), "dedup/x", SETTINGS, layouts[0], ("a", "b"), stop_after_keys, lambda *_: None)
+    went_on, _ = dedup(tmp_path, parts, SETTINGS, 90, after, is_resumed=True)
+    assert went_on.equals(expected)
+
+
+def test_of_older_runs_only_the_keys_of_this_one_are_cut(tmp_path: Path) -> None:
+    older = [Document(0, i, (i % 1000, i, i), 1, None) for i in range(100, 3000)]
+    own = [Document(1, 100, (5, 5, 5), 1, None)]
+    parts = write_parts(tmp_path, older + own)
+    parts[0] = replace(parts[0], run=str(tmp_path))
+    duplicates, _ = dedup(tmp_path, parts, SETTINGS, 10_000, 10_000)
+    assert len(duplicates) == 1
+    (work,) = tmp_path.glob("dedup/x/work-*")
+    counts = read_done(Folder(tmp_path), f"dedup/x/{work.name}")["keys-00000"].facts["counts"]
+    for column, rows in counts:
+        assert sum(rows) < 600, column  # of 2,900; the smallest bitmap has 64 bits
+        assert column != "exact" or sum(rows) >= 1
+
+
+def test_large_buckets_of_older_runs_alone_are_not_told(tmp_path: Path) -> None:
+    older = [Document(0, i, (i % 3, i, i), 1, None) for i in range(300)]
+    own = [Document(1, 1000 + i, (7 if i < 4 else 1000 + i, 2000 + i, 2000 + i), 1, None) for i in range(200)]
+    parts = write_parts(tmp_path, older + own)
+    parts[0] = replace(parts[0], run=str(tmp_path))
+    lets_all_through = replace(SETTINGS, memory=64)  # a bitmap of 64 bits for 200 keys
+    dedup(tmp_path, parts, lets_all_through, 10_000, 10_000)
+    facts = read_done(Folder(tmp_path), "dedup/x")["duplicates"].facts
+    assert facts["buckets"] == [[4, "band_00"]]
 
 
 def test_without_duplicates_nothing_is_removed(tmp_path: Path) -> None:

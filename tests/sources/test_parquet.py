@@ -187,6 +187,24 @@ def test_wrong_configs_name_the_key_and_what_there_is(tmp_path: Path) -> None:
         list_splits(ParquetSource("mine", path, where={"language": Bound(min=1)}, limit=1))
 
 
+def test_a_file_without_a_column_of_where_takes_nothing_of_the_limit(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", [("x", 5, "en")] * 5)
+    pq.write_table(pa.table({"text": ["y"] * 100}), tmp_path / "b.parquet")
+    write(tmp_path / "c.parquet", [("z", 5, "en")] * 100)
+    spec = ParquetSource("mine", (str(tmp_path),), where={"score": Bound(min=1)}, limit=50)
+    splits = list_splits(spec).splits
+    rows = [row for split in splits for chunk in read_split(split, spec) for row in chunk.batch.to_pylist()]
+    assert [row["text"] for row in rows if row["quarantine"] is None] == ["x"] * 5 + ["z"] * 45
+    assert [row["quarantine"] for row in rows].count("where_missing") == 100
+
+
+def test_a_limit_leaves_files_behind_it_unopened(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", [("x", 5, "en")] * 5)
+    (tmp_path / "b.parquet").symlink_to(tmp_path / "b.parquet")  # opening it is an error, whoever asks
+    (split,) = list_splits(ParquetSource("mine", (f"{tmp_path}/*.parquet",), limit=5)).splits
+    assert split.path == "a.parquet"
+
+
 def test_no_documents_is_an_error(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", [])
     with pytest.raises(ConfigError, match=r"sources\.mine: no document in 1 files"):

@@ -105,6 +105,7 @@ def find_band_losers(unit: BandUnit, report: Report) -> Done:
         for piece in pieces:
             kept = _reduce(unit, _join(kept, _read_entries(folder, piece)))
     buckets: Counter[int] = Counter()
+    owned: set[int] = set()
     n_losers = 0
     with (
         folder.publish(f"{unit.place}/{unit.name}.parquet") as file,
@@ -116,7 +117,7 @@ def find_band_losers(unit: BandUnit, report: Report) -> Done:
             if kept is not None:
                 others = (kept.documents < span[0]) | (kept.documents > span[1])
                 entries = _join(entries, kept.take(others))
-            losers = _find(unit, entries, span, buckets)
+            losers = _find(unit, entries, span, buckets, owned)
             for first, past in unit.bounds:
                 rows = slice(*np.searchsorted(losers.loser, (max(first, unit.n_older), past)))
                 if rows.start < rows.stop:
@@ -124,13 +125,14 @@ def find_band_losers(unit: BandUnit, report: Report) -> Done:
                     writer.write_table(pa.Table.from_arrays(columns, schema=LOSERS))
                     n_losers += int(rows.stop - rows.start)
             report(sum(s.n_rows for s in piece), 0, 0)
-    done = Done(unit.name, {"losers": file.output}, {"losers": n_losers}, {"buckets": _list_largest(buckets)})
+    done = Done(unit.name, {"losers": file.output}, {"losers": n_losers}, {"buckets": _list_largest(buckets, owned)})
     record_done(folder, unit.place, done)
     return done
 
 
-def _list_largest(buckets: Counter[int]) -> list[int]:
-    return sorted(buckets.values(), reverse=True)[:_BUCKETS]
+def _list_largest(buckets: Counter[int], owned: set[int]) -> list[int]:
+    """Sizes of buckets with a document of this run: of the others the sieve let only some through."""
+    return sorted((size for key, size in buckets.items() if key in owned), reverse=True)[:_BUCKETS]
 
 
 class _Entries(NamedTuple):
@@ -196,15 +198,20 @@ def _rank(unit: BandUnit, entries: _Entries) -> tuple[Members, Losers]:
     return members, rank_members(members.bucket, found.documents, found.merits, scopes, unit.scope, unit.depth)
 
 
-def _find(unit: BandUnit, entries: _Entries, span: tuple[int, int], buckets: Counter[int]) -> Losers:
-    """The losers within `span` (first and last document); its members are added to `buckets`, by key."""
+def _find(unit: BandUnit, entries: _Entries, span: tuple[int, int], buckets: Counter[int], owned: set[int]) -> Losers:
+    """The losers within `span` (first and last document); its members are added to `buckets`, by key, and the keys of
+    these that a document of this run has to `owned`."""
     members, losers = _rank(unit, entries)
     documents = entries.documents[members.position]
     inside = (documents >= span[0]) & (documents <= span[1])
     sizes = np.bincount(members.bucket[inside])
+    n_own = np.bincount(members.bucket[inside & (documents >= unit.n_older)], minlength=len(sizes))
+    if len(entries.documents) == sum(s.n_rows for s in unit.slices):  # no other piece can have one
+        sizes[n_own == 0] = 0
     keys = entries.keys[members.position[np.flatnonzero(np.diff(members.bucket, prepend=-1))]]
     for bucket in np.argsort(sizes, kind="stable")[-_BUCKETS:]:
         buckets[int(keys[bucket])] += int(sizes[bucket])
+    owned.update(buckets.keys() & set(keys[np.flatnonzero(n_own)].tolist()))
     chosen = (losers.loser >= span[0]) & (losers.loser <= span[1])
     return losers if chosen.all() else losers.take(chosen)
 

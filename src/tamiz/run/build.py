@@ -168,6 +168,7 @@ class _Build:
         if "duplicates" not in read_done(self.folder, place):
             with Progress("dedup", 0, 0, self.journal) as progress:
                 find_duplicates(self.folder, place, settings, parts, self._run_units, progress.add)
+            self.hold.check()
             self.say(f"dedup: {sum(part.tally['documents/kept'] for part in parts):,} documents")
         clear_work(self.folder, place)
         done = {name: record for name, record in read_done(self.folder, place).items() if name in _DEDUP_RECORDS}
@@ -195,6 +196,7 @@ class _Build:
     def pack(self, tokens: list[Done]) -> list[Done]:
         place = self.plan.place("pack")
         units = plan_shards(self.folder, place, self.plan.pack, self.plan.tokens, tokens)
+        self.hold.check()
         for path in self.folder.list("pack/"):
             if not path.startswith(f"{place}/"):  # another packing's records vouch for files about to be overwritten
                 withdraw_corpus(self.folder)

@@ -92,7 +92,7 @@ def sample_pairs(folder: Folder, duplicates: str, size: int, seed: int) -> list[
     with folder.open(duplicates) as file:
         parquet = pq.ParquetFile(file)
         for group in range(parquet.num_row_groups if size else 0):
-            sample.add(parquet.read_row_group(group))
+            sample.add(parquet.read_row_group(group, use_threads=False))
     return [
         (Spot(None, row["part"], row["row"]), Spot(row["lost_to_run"], row["lost_to_part"], row["lost_to_row"]))
         for row in sample.rows.to_pylist()
@@ -203,7 +203,7 @@ def _sum_bytes(folder: Folder, part: KeptPart, rows: I64) -> int:
     if not len(rows):
         return 0
     with folder.open(part.kept) as file:
-        sizes = pq.read_table(file, columns=["n_bytes"]).column(0).to_numpy()
+        sizes = pq.read_table(file, columns=["n_bytes"], use_threads=False, pre_buffer=False).column(0).to_numpy()
     return int(sizes[rows].sum())
 
 
@@ -298,7 +298,7 @@ def publish_copies(folder: Folder, place: str, layout: Layout, heads: Sequence[D
 
 def _read_heads(folder: Folder, path: str) -> tuple[I64, I64, I64]:
     with folder.open(path) as file:
-        table = pq.read_table(file)
+        table = pq.read_table(file, use_threads=False, pre_buffer=False)
     document, n_direct, lost_to = (table.column(name).to_numpy() for name in HEADS.names)
     return document, n_direct, lost_to
 

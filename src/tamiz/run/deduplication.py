@@ -33,6 +33,9 @@ from tamiz.run.sift import list_kept
 from tamiz.run.trust import TrustUnit
 from tamiz.store import Folder
 
+# Each group of older documents reads it whole, for each column: no more than the keys of a full group, 32 MB.
+_SIEVE_BYTES_MAX = 32 << 20
+
 
 class RunUnits(Protocol):
     """Work units that have no record under `place` yet; the records of all, in the units' order."""
@@ -108,7 +111,7 @@ def _make_sieves(
     if not layout.n_older:
         return ()
     own = tuple(group for group in layout.groups if group.is_own)
-    bytes_max = settings.memory // 8
+    bytes_max = min(settings.memory // 8, _SIEVE_BYTES_MAX)
     units = [SieveUnit(root, work, column, own, bytes_max) for column in settings.columns]
     return list_files(run_units(work, publish_sieve, units, report), "sieve")
 

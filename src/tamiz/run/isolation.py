@@ -5,16 +5,18 @@ pyarrow 26 ends its process at one in a thousand flipped bits of a footer; the d
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tamiz.errors import DamageError
+from tamiz.errors import DamageError, WorkerDiedError
 from tamiz.run.engine import Report
-from tamiz.run.local import LocalEngine, WorkerDiedError
+from tamiz.run.local import LocalEngine
 from tamiz.sources.access import HubAccess, use_access
 
 T = TypeVar("T")
+_FAULTS = {-number for number in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)}
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,9 @@ class Isolation:
         call = _Call(name, self._access, function, arguments)
         try:
             ended: list[tuple[_Call, T]] = list(self._engine.run(_answer, [call], lambda *_: None))
-        except WorkerDiedError:
+        except WorkerDiedError as error:
+            if not _FAULTS.issuperset(error.exit_codes):  # killed from outside, or never begun: not the file's fault
+                raise
             raise DamageError(f"{name}: ends every process that reads it; restore it or leave it out") from None
         return ended[0][1]
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tamiz.run.fingerprint import make_fingerprint
 from tamiz.schema import I64
 from tamiz.store import Folder
 
@@ -88,8 +89,9 @@ class Layout:
 
     @property
     def tag(self) -> str:
-        """Names the intermediate files that this layout makes."""
-        return f"{self.n_ranges}x{len(self.groups)}"
+        """Names the intermediate files that this layout makes: another memory may cut as many groups elsewhere."""
+        cuts = make_fingerprint({"ranges": self.n_ranges, "bounds": self.bounds})
+        return f"{self.n_ranges}x{len(self.groups)}-{cuts[:8]}"
 
     def locate(self, index: I64) -> I64:
         """int64[n]: the group of each document index."""

@@ -23,16 +23,12 @@ from typing import Any, Generic, NamedTuple
 
 import pyarrow as pa
 
-from tamiz.errors import RunError, TamizError
+from tamiz.errors import RunError, TamizError, WorkerDiedError
 from tamiz.run.engine import MEMORY_BYTES, ONE_THREAD, R, Report, U, Work
 from tamiz.run.ledger import start_meter
 
 TRIES = 3  # times a unit may kill its worker before the run stops
 _POLL_SECONDS = 0.5
-
-
-class WorkerDiedError(RunError):
-    """A unit has ended TRIES workers."""
 
 
 class _Failure(NamedTuple):
@@ -43,10 +39,10 @@ class _Failure(NamedTuple):
 
 
 class _Tried(NamedTuple, Generic[U]):
-    """A unit and how many workers died of it."""
+    """A unit and the exit codes of the workers that died of it."""
 
     unit: U
-    deaths: int
+    deaths: tuple[int | None, ...]
 
 
 class _Worker:
@@ -66,10 +62,12 @@ class _Worker:
         report(*(new - old for new, old in zip(now, self._seen, strict=True)))
         self._seen = now
 
-    def kill(self) -> None:
+    def kill(self) -> int | None:
+        """End it; its exit code, which is its own if it was dying already."""
         self._process.kill()
         self._process.join()
         self.pipe.close()
+        return self._process.exitcode
 
 
 class LocalEngine:
@@ -87,7 +85,7 @@ class LocalEngine:
 
         `memory_bytes` is not looked at: the user chose the number of workers.
         """
-        waiting = deque(_Tried(unit, 0) for unit in units)
+        waiting = deque(_Tried(unit, ()) for unit in units)
         running: dict[Connection, tuple[_Worker, _Tried[U]]] = {}
         try:
             while waiting or running:
@@ -104,8 +102,7 @@ class LocalEngine:
                     try:
                         outcome = pickle.loads(pipe.recv_bytes())
                     except (EOFError, OSError):
-                        self._bury(worker)
-                        waiting.appendleft(_blame(tried))
+                        waiting.appendleft(_blame(tried, self._bury(worker)))
                         continue
                     if isinstance(outcome, _Failure):
                         raise outcome.known or RunError(f"{tried.unit}: {outcome.text}")
@@ -127,17 +124,18 @@ class LocalEngine:
         self._workers.append(_Worker(self._context))
         return self._workers[-1]
 
-    def _bury(self, worker: _Worker) -> None:
-        worker.kill()
+    def _bury(self, worker: _Worker) -> int | None:
         self._workers.remove(worker)
+        return worker.kill()
 
 
-def _blame(tried: _Tried[U]) -> _Tried[U]:
-    deaths = tried.deaths + 1
-    if deaths >= TRIES:
+def _blame(tried: _Tried[U], exit_code: int | None) -> _Tried[U]:
+    deaths = (*tried.deaths, exit_code)
+    if len(deaths) >= TRIES:
         raise WorkerDiedError(
             f"{tried.unit}: its worker died {TRIES} times (out of memory, or a crash in native code); what is "
-            "published stays valid. Give the machine more memory or take this split out, then run again"
+            "published stays valid. Give the machine more memory or take this split out, then run again",
+            deaths,
         )
     return _Tried(tried.unit, deaths)
 

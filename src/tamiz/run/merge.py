@@ -198,7 +198,7 @@ def _read_names(folder: Folder, group: Group, rows: I64) -> pa.Array:
 def read_doc_ids(folder: Folder, bands: str) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
     """uint8[n, 16]: the doc_ids of a band file."""
     with folder.open(bands) as file:
-        column = pq.read_table(file, columns=["doc_id"]).column(0).combine_chunks()
+        column = pq.read_table(file, columns=["doc_id"], use_threads=False, pre_buffer=False).column(0).combine_chunks()
     data = np.frombuffer(column.buffers()[1] or b"", dtype=np.uint8).reshape(-1, 16)
     return data[column.offset : column.offset + len(column)]
 

@@ -70,7 +70,7 @@ def plan_shards(
                 continue
             path = done.outputs["tokens"].path
             with folder.open(done.outputs["lengths"].path) as file:
-                table = pq.read_table(file)
+                table = pq.read_table(file, use_threads=False, pre_buffer=False)
             chosen_rows = table.column("is_holdout").to_numpy() == (which == "validation")
             rows = np.flatnonzero(chosen_rows & (table.column("repetition").to_numpy() == number))
             lengths = table.column("n_tokens").to_numpy().astype(np.int64)[rows]

@@ -103,8 +103,9 @@ def _plan_files(
     call: Call,
 ) -> Iterator[Split]:
     """Lazily, so that a limit leaves the footers behind it unread; why a file cannot be read is added to `refused`."""
-    for start in range(0, len(found), _N_AT_ONCE):
-        for planned in _plan_some(found[start : start + _N_AT_ONCE], spec, split_bytes, call):
+    n_at_once = _N_AT_ONCE if spec.limit is None or any(is_url(file.address) for file in found) else 1
+    for start in range(0, len(found), n_at_once):
+        for planned in _plan_some(found[start : start + n_at_once], spec, split_bytes, call):
             refused += [planned.refused] if planned.refused else []
             yield from planned.splits
 
@@ -159,6 +160,9 @@ def _cut_to_limit(splits: Iterable[Split], spec: Source, limit: int, call: Call)
     """The splits that hold the first `limit` documents which satisfy `where`, the last one limited to its part."""
     left = limit
     for split in splits:
+        if split.quarantine == "where_missing":  # nobody knows which of its rows satisfy it
+            yield split
+            continue
         if isinstance(spec, WarcSource):
             n = warc.count_selected(split, left)
         elif split.kind == "parquet":

@@ -27,7 +27,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class FileSource:
+class PathSource:
     """Files: `paths` are files, folders or patterns; only records that satisfy every bound of `where` are read.
 
     `limit` is a number of documents that satisfy `where`, taken in the order of the files.
@@ -40,17 +40,17 @@ class FileSource:
     limit: int | None = None
 
 
-class ParquetSource(FileSource):
+class ParquetSource(PathSource):
     """Parquet files."""
 
 
-class JsonlSource(FileSource):
+class JsonlSource(PathSource):
     """Files of one JSON object per line: .jsonl, .json or .ndjson, plain or with .gz or .zst."""
 
 
 @dataclass(frozen=True)
 class HubSource:
-    """One split of one subset of a dataset of the Hugging Face Hub, Parquet or JSONL; as FileSource else.
+    """One split of one subset of a dataset of the Hugging Face Hub, Parquet or JSONL; as PathSource else.
 
     `subset` None is the dataset's default one; `revision` (branch, tag or commit) None is its main branch, pinned to
     the commit it has when listed.
