@@ -92,7 +92,7 @@ def read_shards(run: str) -> pa.Table:
 
 
 def read_all(first: str, second: str) -> list[str]:
-    """What explain, whatif and compare say of the run, without its name."""
+    """What explain, whatif and compare say of the run, without the names of places."""
     folder = Folder(second)
     path = next(path for path in folder.list("dedup/") if path.endswith("/duplicates.parquet"))
     with folder.open(path) as file:
@@ -100,8 +100,9 @@ def read_all(first: str, second: str) -> list[str]:
     said = []
     for command in (["explain", second, "--id", loser], ["whatif", second, "--recipe", "gopher_quality"]):
         said.append(finish([str(TAMIZ), *command], dict(os.environ)).stdout)
-    said.append(finish([str(TAMIZ), "compare", first, second], dict(os.environ)).stdout)
     assert loser in said[0]
+    compared = finish([str(TAMIZ), "compare", first, second], dict(os.environ)).stdout
+    said.append(compared.partition("what differs in the configs")[2].partition("\n\n")[2])  # in them places differ
     places = {first, second, first.rpartition("/runs/")[0]}
     for place in sorted(places, key=len, reverse=True):
         said = [text.replace(place, "PLACE") for text in said]

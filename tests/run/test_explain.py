@@ -13,6 +13,8 @@ from tamiz.errors import ConfigError
 from tamiz.report.story import format_story
 from tamiz.run.explain import find_document, find_near, tell_story
 from tamiz.store import Folder
+from tests.run.test_against import build as build_months
+from tests.run.test_against import make_texts, write_source
 from tests.run.test_build import ROOT, run_tamiz
 
 CACHE = Path.home() / ".cache" / "tamiz"
@@ -134,3 +136,33 @@ def test_the_words_that_differ_from_the_winner_are_marked(cyber: Path) -> None:
             assert f"{{+{ours}" in told
             marked += 1
     assert marked > 3
+
+
+@pytest.mark.slow
+def test_what_an_older_run_has_is_found_there_while_it_has_it(tmp_path: Path) -> None:
+    for name in "ab":
+        write_source(tmp_path, name, make_texts(1, 40))  # the same pages twice
+    build_months(tmp_path, "first", ["a"], {})
+    second = build_months(tmp_path, "second", ["b"], {"against": ["first"]})
+    row = next(row for row in read_rows(second, "dedup/*/duplicates.parquet") if row["lost_to_run"] is not None)
+    told = tell_story(Folder(second), row["doc_id"], CACHE)
+    assert told.duplicate is not None
+    assert told.duplicate.run == str(tmp_path / "first")
+    assert told.duplicate.doc_id == row["lost_to"].hex()
+    assert told.duplicate.text == tell_story(Folder(tmp_path / "first"), row["lost_to"], CACHE).kept
+    assert f"of the older run {tmp_path / 'first'}" in format_story(told)
+    for path in (tmp_path / "first").glob("sift/*/*.kept.parquet"):
+        path.unlink()
+    without = tell_story(Folder(second), row["doc_id"], CACHE)
+    assert without.duplicate is not None
+    assert without.duplicate.text is None
+    assert "its text is not there any more" in format_story(without)
+
+
+@pytest.mark.slow
+def test_a_bloom_index_does_not_know_the_winner(tmp_path: Path) -> None:
+    for name in "ab":
+        write_source(tmp_path, name, make_texts(1, 40))
+    run = build_months(tmp_path, "run", ["a", "b"], {"index": "bloom"})
+    row = read_rows(run, "dedup/*/duplicates.parquet")[0]
+    assert "a Bloom index does not know which" in format_story(tell_story(Folder(run), row["doc_id"], CACHE))

@@ -20,15 +20,17 @@ class Measured(NamedTuple):
 
 
 class Duplicate(NamedTuple):
-    """What the document lost to: exact or near, bands in common, the other's id, origin, URL and text as kept."""
+    """What the document lost to: exact or near, bands in common, the other's id (None: a Bloom index does not know it),
+    the older run it is in (None: this one), its origin, URL and text as kept (None: not there any more)."""
 
     kind: str
     n_bands: int
     similarity: float | None
-    doc_id: str
-    origin: str
+    doc_id: str | None
+    run: str | None
+    origin: str | None
     url: str | None
-    text: str
+    text: str | None
 
 
 class Piece(NamedTuple):
@@ -133,10 +135,15 @@ def _format_metrics(story: Story) -> list[str]:
 
 
 def _format_duplicate(duplicate: Duplicate, kept: str | None) -> list[str]:
+    if duplicate.doc_id is None:
+        return [f"lost to  an earlier document ({duplicate.kind}); a Bloom index does not know which"]
     how = "exact: the same words" if duplicate.kind == "exact" else f"near: {duplicate.n_bands} bands in common"
     how += "" if duplicate.similarity is None else f", similarity about {duplicate.similarity:.2f}"
-    lines = [f"lost to  {duplicate.doc_id} ({how})", f"         {make_plain(duplicate.origin)}"]
-    lines += [f"         {make_plain(duplicate.url)}"] if duplicate.url else []
+    lines = [f"lost to  {duplicate.doc_id} ({how})"]
+    where = (duplicate.run and f"of the older run {duplicate.run}", duplicate.origin, duplicate.url)
+    lines += [f"         {make_plain(line)}" for line in where if line]
+    if duplicate.text is None:
+        return [*lines, "         its text is not there any more"]
     if kept is None or kept == duplicate.text:
         return [*lines, *_quote(duplicate.text[:600])]
     return [

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from tamiz.config import Config
 from tamiz.decide.rules import Rule
-from tamiz.errors import ConfigError
+from tamiz.errors import ConfigError, StoreError
 from tamiz.measure.normal import scan_normal_words
 from tamiz.pack.decode import decode_documents, make_token_bytes, strip_boundaries
 from tamiz.report.story import Duplicate, Found, Measured, Piece, Story
@@ -210,12 +210,26 @@ def _find_duplicate(folder: Folder, verdicts: Verdicts, record: dict[str, Any], 
         for batch in pq.ParquetFile(file).iter_batches(use_threads=False):
             rows = batch.filter(pc.equal(batch.column("doc_id"), pa.scalar(doc_id, pa.binary(16)))).to_pylist()
             if rows:
-                winner = rows[0]["lost_to"]
-                origin, text = read_kept(folder, verdicts.parts, [winner]).get(winner, ("", ""))
-                url = next((r["url"] for p in verdicts.parts if (r := _read_verdict(verdicts, p, winner))), None)
-                similarity = next((rows[0][name] for name in rows[0] if "similarity" in name), None)
-                return Duplicate(rows[0]["kind"], rows[0]["n_bands"], similarity, winner.hex(), origin, url, text)
+                return _describe_winner(folder, verdicts, rows[0])
     return None
+
+
+def _describe_winner(folder: Folder, verdicts: Verdicts, row: dict[str, Any]) -> Duplicate:
+    """`row` is of DUPLICATES. An older run may have lost its texts, or be gone."""
+    kind, n_bands, winner, run = row["kind"], row["n_bands"], row["lost_to"], row["lost_to_run"]
+    if winner is None:
+        return Duplicate(kind, n_bands, None, None, None, None, None, None)
+    origin, url, text = None, None, None
+    try:
+        if run is not None:
+            folder = Folder(run)
+            _, verdicts = open_verdicts(folder)
+        url = next((r["url"] for part in verdicts.parts if (r := _read_verdict(verdicts, part, winner))), None)
+        origin, text = read_kept(folder, verdicts.parts, [winner]).get(winner, (None, None))
+    except (ConfigError, StoreError):
+        if run is None:
+            raise
+    return Duplicate(kind, n_bands, row["similarity"], winner.hex(), run, origin, url, text)
 
 
 def _find_tokens(folder: Folder, record: dict[str, Any], doc_id: bytes) -> dict[str, Any] | None:
