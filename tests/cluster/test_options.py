@@ -49,7 +49,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory, nodes: Nodes) -> Path:
 def build(folder: Path, place: str, run: str, dedup: dict[str, Any], sources: str, *options: str) -> str:
     """The run directory of a build from the inputs at `place`."""
     # One rule, which all documents pass, so that there is something to measure and to change.
-    rules = {name: None for name in RECIPES["gopher_quality"]} | {"n_words_min": 50}
+    rules = dict.fromkeys(RECIPES["gopher_quality"]) | {"n_words_min": 50}
     config = {
         "name": "options", "source": sources.split(), "dedup": dedup, "pack": {"sequence_length": 256},
         "rules": {"gopher_quality": rules},
@@ -102,7 +102,7 @@ def read_all(first: str, second: str) -> list[str]:
     with folder.open(path) as file:
         loser = pq.read_table(file, use_threads=False, pre_buffer=False)["doc_id"][0].as_py().hex()
     said = []
-    for command in (["explain", second, "--id", loser], ["whatif", second, "--set", "n_words_min=121"]):
+    for command in (["explain", second, "--id", loser], ["whatif", second, "--set", "gopher_quality.n_words_min=121"]):
         said.append(finish([str(TAMIZ), *command], dict(os.environ)).stdout)
     assert loser in said[0]
     compared = finish([str(TAMIZ), "compare", first, second], dict(os.environ)).stdout
