@@ -13,9 +13,9 @@ import pytest
 from tamiz.dedup.signature import MinHashShape
 from tamiz.measure.normal import scan_normal_words
 from tamiz.run.checking import DEPTH
-from tamiz.run.dedup import sample_pairs
 from tamiz.run.layout import KeptPart
 from tamiz.run.measuring import make_bands
+from tamiz.run.sampling import sample_pairs
 from tamiz.run.trust import TrustUnit, measure_trust, read_pair
 from tamiz.schema import KEPT, view_text
 from tamiz.store import Folder

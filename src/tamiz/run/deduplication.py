@@ -22,12 +22,13 @@ from tamiz.run.checking import (
     list_candidates,
     publish_sets,
 )
-from tamiz.run.dedup import DedupSettings, finish_dedup, sample_pairs
+from tamiz.run.dedup import DedupSettings, finish_dedup
 from tamiz.run.engine import Report
 from tamiz.run.layout import KeptPart, Layout, bound_memory, forecast_dedup, make_layout
 from tamiz.run.ledger import Done, read_done
 from tamiz.run.merge import HeadUnit, MergeUnit, list_files, merge_group, name_heads
 from tamiz.run.partition import PartitionUnit, partition_keys
+from tamiz.run.sampling import sample_pairs
 from tamiz.run.sieve import SieveUnit, publish_sieve
 from tamiz.run.sift import list_kept
 from tamiz.run.trust import TrustUnit

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 from tamiz.dedup.similarity import list_shingles, measure_jaccard
 from tamiz.errors import StoreError
 from tamiz.measure.normal import scan_normal_words
-from tamiz.run.dedup import Spot
 from tamiz.run.engine import Report
 from tamiz.run.ledger import Done, record_done
+from tamiz.run.sampling import Spot
 from tamiz.schema import I64, U64, view_text
 from tamiz.store import Folder
 
