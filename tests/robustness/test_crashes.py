@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from tamiz.config import Config
 from tamiz.config_file import load_config
-from tamiz.run import build
+from tamiz.run import build, isolation
 from tamiz.run.build import Place, build_corpus
 from tamiz.run.engine import R, Report, U, Work
 from tamiz.store import Aside
@@ -117,6 +117,7 @@ class Fate:
             mock.patch.object(Aside, "write", write_some),
             mock.patch("tamiz.sources.jsonl.BATCH_ROWS", 5),
             mock.patch.object(build, "LocalEngine", Inline),
+            mock.patch.object(isolation, "LocalEngine", Inline),
             mock.patch.object(build, "warm_kernels"),
         ):
             yield
