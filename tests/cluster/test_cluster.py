@@ -120,19 +120,22 @@ def wait_for(driver: subprocess.Popen[str], run_dir: str, stage: str, n_done: in
 
 
 def find_workers() -> list[int]:
-    """Processes that work a Ray task now."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError, ValueError):
-            if (entry / "cmdline").read_bytes().startswith(b"ray::_work_unit"):
-                found.append(int(entry.name))
-    return found
+    """Processes that work a Ray task now, at least one; waits for it."""
+    for _ in range(6000):
+        found = []
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError, ValueError):
+                if (entry / "cmdline").read_bytes().startswith(b"ray::_work_unit"):
+                    found.append(int(entry.name))
+        if found:
+            return found
+        time.sleep(0.01)
+    pytest.fail("no worker works a task")
 
 
 def pause_workers() -> list[int]:
     """Stop the processes that work a Ray task, at least one."""
-    while not (workers := find_workers()):
-        time.sleep(0.01)
+    workers = find_workers()
     for worker in workers:
         os.kill(worker, signal.SIGSTOP)
     return workers
@@ -155,9 +158,7 @@ def test_a_worker_is_killed(crawl_url: str, local: dict[str, str], nodes: Nodes)
     nodes.refill()
     with start(make_command(crawl_url, run_dir, *use_ray(nodes)), dict(os.environ)) as driver:
         wait_for(driver, run_dir, "sift", 1)
-        while not (workers := find_workers()):
-            time.sleep(0.01)
-        os.kill(workers[0], signal.SIGKILL)
+        os.kill(find_workers()[0], signal.SIGKILL)
         code, errors = drain(driver)
     assert code == 0, errors
     assert hash_corpus(run_dir) == local
