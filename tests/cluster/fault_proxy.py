@@ -16,6 +16,7 @@ import struct
 import sys
 import threading
 import time
+from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -32,12 +33,16 @@ class Proxy(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Relay)
         self.upstream, self.share, self.log = upstream, share, log
         self.random, self.lock = random.Random(seed), threading.Lock()
+        self.counts: Counter[str] = Counter()
 
     def choose_fault(self, n_bytes: int) -> str | None:
         with self.lock:
             if self.random.random() >= self.share:
                 return None
-            kind = self.random.choice([kind for kind in KINDS if kind != "cut" or n_bytes >= BODY_BYTES])
+            possible = [kind for kind in KINDS if kind != "cut" or n_bytes >= BODY_BYTES]
+            self.random.shuffle(possible)
+            kind = min(possible, key=lambda kind: self.counts[kind])  # few requests can be cut: none must be wasted
+            self.counts[kind] += 1
             with self.log.open("a", encoding="utf-8") as file:
                 file.write(f"{kind}\n")
             return kind
