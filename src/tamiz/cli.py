@@ -222,7 +222,9 @@ def whatif(
 ) -> None:
     """What the rules would keep with other bounds, from the verdicts of all documents: no text is read."""
     from tamiz.report.answer_console import format_answer, format_sweep
-    from tamiz.run.whatif import Question, ask, sweep_rule
+    from tamiz.run.question import Question
+    from tamiz.run.sweep import sweep_rule
+    from tamiz.run.whatif import ask
 
     folder, question = _open_folder(run), Question(sets or [], offs or [], recipes or [])
     if sweep is not None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tamiz.run.whatif import Question, ask
+from tamiz.run.question import Question
+from tamiz.run.whatif import ask
 from tamiz.store import Folder
 from tests.report.conftest import HOSTILE
 

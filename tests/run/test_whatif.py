@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from tamiz.errors import ConfigError
-from tamiz.run.whatif import Question, ask, parse_sweep, sweep_rule
+from tamiz.run.question import Question
+from tamiz.run.sweep import parse_sweep, sweep_rule
+from tamiz.run.whatif import ask
 from tamiz.store import Folder
 from tests.run.test_build import build, run_tamiz
 

@@ -8,11 +8,8 @@ text or were never measured: line rules of c4, c4 or fineweb_quality where the r
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,92 +17,19 @@ import numpy as np
 import pyarrow as pa
 
 from tamiz.config import Config
-from tamiz.decide.recipes import LINE_RULES, RECIPES
 from tamiz.decide.rules import Rule, count_failures, find_failures
 from tamiz.errors import ConfigError
-from tamiz.report.answer import Answer, Changed, Sweep
+from tamiz.report.answer import Answer, Changed
 from tamiz.run.ledger import Done, read_done
-from tamiz.run.plan import read_plan_record, read_run_config
-from tamiz.run.settings import make_all_rules
+from tamiz.run.plan import read_plan_record
+from tamiz.run.question import Question, make_new_rules, make_overrides
 from tamiz.run.sift import count_splits
 from tamiz.run.texts import open_library, parse_origin, read_texts
 from tamiz.run.verdicts import BOOL, Verdicts, find_kept, map_parts, open_verdicts, read_failures, read_keys
-from tamiz.schema import F64, I64
 from tamiz.store import Folder
 from tamiz.tally import Tally, merge_tallies
 
-_OTHERS = ("language.keep", "language.min_score", "domain.score_min", "domain.terms_min")
 _NAMES = ("doc_id", "source", "origin", "url")
-_MOST_STEPS = 2000
-
-
-@dataclass(frozen=True)
-class Question:
-    """`sets`: rule=value; `offs`: rules or recipes to switch off; `recipes`: those to put at their published bounds."""
-
-    sets: Sequence[str] = ()
-    offs: Sequence[str] = ()
-    recipes: Sequence[str] = ()
-
-
-def list_rule_names() -> list[str]:
-    """Every rule there is, as the config names it."""
-    return [f"{recipe}.{key}" for recipe, bounds in RECIPES.items() for key in bounds] + list(_OTHERS)
-
-
-def make_overrides(question: Question, config: Config) -> list[str]:
-    """The question as overrides of the config, so that a build with them gives the corpus the answer speaks of."""
-    overrides = []
-    for recipe in question.recipes:
-        if recipe not in RECIPES:
-            raise ConfigError(f"--recipe {recipe}: no such recipe; known are {', '.join(RECIPES)}")
-        overrides += [f"rules.{recipe}.{key}={bound:g}" for key, bound in RECIPES[recipe].items()]
-    for name in question.offs:
-        overrides += _switch_off(name, config)
-    for pair in question.sets:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise ConfigError(f"--set {pair!r}: write rule=value, for instance gopher_quality.n_words_min=40")
-        overrides.append(f"{_find_key(name, '--set')}={value}")
-    return overrides
-
-
-def _switch_off(name: str, config: Config) -> list[str]:
-    if name in RECIPES:
-        return [f"rules.{name}.{key}=null" for key in RECIPES[name]] if name in config.rules else []
-    if name in {"language", "domain"}:
-        return [f"{name}=null"]
-    if name in {"language.keep", "language.min_score"}:
-        raise ConfigError(f"--off {name}: not a rule that can be off alone; --off language, or --set {name}=...")
-    return [f"{_find_key(name, '--off')}=null"]
-
-
-def _find_key(name: str, option: str) -> str:
-    """The config's key of a rule; ConfigError when it is none, or one that verdicts cannot answer."""
-    name = name.strip().removeprefix("rules.")
-    known = list_rule_names()
-    if name in known:
-        return name if name in _OTHERS else f"rules.{name}"
-    if name.removeprefix("c4.") in LINE_RULES:
-        raise ConfigError(
-            f"{option} {name}: this rule rewrites texts line by line, so other metrics would change with it; verdicts "
-            f"cannot answer. Build with --set rules.{name}=... into another --run-dir and `tamiz compare` the two"
-        )
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    raise ConfigError(f"{option} {name}: not a rule" + (f"; did you mean {near[0]}?" if near else ""))
-
-
-def make_new_rules(verdicts: Verdicts, folder: Folder, overrides: Sequence[str]) -> list[Rule]:
-    """The rules the question asks about, checked as a config is; ConfigError when a metric was not measured."""
-    new = read_run_config(folder, overrides)
-    rules = make_all_rules(new)
-    for rule in rules:
-        if verdicts.columns and rule.metric not in verdicts.columns:
-            raise ConfigError(
-                f"{rule.name}: {rule.metric} was not measured in this run, because nothing asked for it; build with "
-                f"{rule.recipe} on into another --run-dir (its rules may all be null)"
-            )
-    return rules
 
 
 def ask(folder: Folder, question: Question, n_examples: int = 0) -> Answer:
@@ -119,7 +43,7 @@ def ask(folder: Folder, question: Question, n_examples: int = 0) -> Answer:
     work = partial(_answer_part, verdicts, new, changed, n_examples)
     tallies, examples = zip(*map_parts(verdicts.parts, work), strict=True)
     tally = merge_tallies(tallies)
-    packed = _count_packed(folder)
+    packed = count_packed(folder)
     kept_bytes = tally.get("bytes/before", 0)
     record = read_plan_record(folder) or {}
     found = sorted(found for part in examples for found in part)
@@ -162,7 +86,7 @@ def _has_all_parts(record: dict[str, Any], parts: Sequence[Done]) -> bool:
     return count_splits(parts) == n_splits
 
 
-def _count_packed(folder: Folder) -> dict[str, int] | None:
+def count_packed(folder: Folder) -> dict[str, int] | None:
     """Documents and tokens that the run's tokens stage made of what it kept; None until it is complete."""
     record = read_plan_record(folder) or {}
     sift = read_done(folder, record["places"]["sift"])
@@ -209,10 +133,10 @@ def _answer_part(
     tally: Counter[str] = Counter()
     found: list[_Found] = []
     for batch in verdicts.read(part, columns):
-        is_read = _find_readable(batch)
+        is_read = find_readable(batch)
         n_bytes = batch.column("n_bytes").to_numpy()
         before = read_failures(batch.column("failed"), verdicts.rules)
-        after = _find_new_failures(batch, before, verdicts.rules, new, changed, is_read)
+        after = find_new_failures(batch, before, verdicts.rules, new, changed, is_read)
         was, will = is_read & find_kept(before), is_read & find_kept(after)
         tally.update({"documents/read": len(batch), "bytes/read": int(n_bytes.sum())})
         sides = {"before": was, "after": will, "gained": will & ~was, "lost": was & ~will}
@@ -234,14 +158,14 @@ def _answer_part(
     return tally, found
 
 
-def _find_readable(batch: pa.RecordBatch) -> BOOL:
+def find_readable(batch: pa.RecordBatch) -> BOOL:
     """bool[n]: not quarantined."""
     outcome = batch.column("outcome")
     readable: BOOL = np.asarray(pa.compute.not_equal(outcome, "quarantined").to_numpy(zero_copy_only=False))
     return readable
 
 
-def _find_new_failures(
+def find_new_failures(
     batch: pa.RecordBatch,
     before: BOOL,
     old: Sequence[Rule],
@@ -258,73 +182,3 @@ def _find_new_failures(
         else:
             after[:, i] = find_failures({rule.metric: batch.column(rule.metric)}, [rule])[:, 0] & is_readable
     return after
-
-
-def sweep_rule(folder: Folder, question: Question, spec: str) -> Sweep:
-    """The curve of `rule=a:b:step`, with the question's other changes in force."""
-    name, bounds = parse_sweep(spec)
-    config, verdicts = open_verdicts(folder)
-    if not verdicts.parts:
-        raise ConfigError(f"{folder.url}: no verdicts yet; sift has not finished a part")
-    overrides = make_overrides(question, config)
-    key = _find_key(name, "--sweep")
-    name = key.removeprefix("rules.")
-    new = make_new_rules(verdicts, folder, [*overrides, f"{key}={bounds[0]!r}"])
-    swept = next((rule for rule in new if rule.name == name), None)
-    if swept is None or swept.fails == "not_in":
-        raise ConfigError(f"--sweep {name}: not a rule with a number")
-    others = [rule for rule in new if rule.name != name]
-    grid = np.array(bounds, dtype=np.float64)
-    curves = list(map_parts(verdicts.parts, partial(_sweep_part, verdicts, others, swept, grid)))
-    documents, n_bytes = (np.sum([curve[i] for curve in curves], axis=0) for i in (0, 1))
-    packed = _count_packed(folder)
-    kept = sum(part.tally["bytes/read"] - part.tally["bytes/rejected"] for part in verdicts.parts)
-    now = next((rule.bound for rule in verdicts.rules if rule.name == name), None)
-    per_byte = packed["tokens"] / kept if packed and kept else None
-    return Sweep(name, bounds, documents.tolist(), n_bytes.tolist(), now, per_byte)
-
-
-def parse_sweep(spec: str) -> tuple[str, list[float]]:
-    """`rule=a:b:step` -> the rule and its bounds, decimal arithmetic so that 0.1:0.3:0.1 ends at 0.3."""
-    name, _, span = spec.partition("=")
-    try:
-        first, last, step = (Decimal(part) for part in span.split(":"))
-        count = int((last - first) / step) + 1
-    except (InvalidOperation, ValueError, ZeroDivisionError, OverflowError):
-        count = 0
-    if not 2 <= count <= _MOST_STEPS:
-        raise ConfigError(
-            f"--sweep {spec!r}: write rule=from:to:step with 2 to {_MOST_STEPS} steps, for instance "
-            "gopher_quality.n_words_min=20:100:10"
-        )
-    return name, [float(first + i * step) for i in range(count)]
-
-
-def _sweep_part(verdicts: Verdicts, others: Sequence[Rule], swept: Rule, grid: F64, part: Done) -> tuple[I64, I64]:
-    """Documents and bytes kept at each bound of the ascending grid: values counted between bounds, then summed."""
-    changed = [rule for rule in others if rule not in set(verdicts.rules)]
-    columns = ["n_bytes", "outcome", "failed", *sorted({swept.metric, *(rule.metric for rule in changed)})]
-    documents, n_bytes = (np.zeros(len(grid), dtype=np.int64) for _ in range(2))
-    for batch in verdicts.read(part, columns):
-        is_read = _find_readable(batch)
-        before = read_failures(batch.column("failed"), verdicts.rules)
-        after = _find_new_failures(batch, before, verdicts.rules, others, changed, is_read)
-        rest = is_read & find_kept(after)
-        values = batch.column(swept.metric).cast(pa.float64()).to_numpy(zero_copy_only=False)[rest]
-        sizes = batch.column("n_bytes").to_numpy()[rest]
-        documents += _count_kept(values, np.ones_like(sizes), swept, grid)
-        n_bytes += _count_kept(values, sizes, swept, grid)
-    return documents, n_bytes
-
-
-def _count_kept(values: F64, weights: I64, rule: Rule, grid: F64) -> I64:
-    """int64[len(grid)]: the weight of values that pass the rule at each bound; NaN passes all."""
-    is_null = np.isnan(values)
-    side: Any = "right" if rule.fails == "below" else "left"
-    place = np.searchsorted(grid, values[~is_null], side=side)
-    sums = np.zeros(len(grid) + 1, dtype=np.int64)
-    np.add.at(sums, place, weights[~is_null])
-    free = int(weights[is_null].sum())
-    if rule.fails == "above":  # kept where value <= bound: at place and beyond
-        return np.asarray(np.cumsum(sums)[:-1] + free)
-    return np.asarray(np.cumsum(sums[::-1])[::-1][1:] + free)  # kept where the bound is before place
